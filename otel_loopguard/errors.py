@@ -1,0 +1,30 @@
+"""The errors this package raises on purpose; each says what is wrong, where, and what to do.
+
+Invariant: no message holds content of a span or a call record.
+"""
+
+from __future__ import annotations
+
+
+class LoopGuardError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class KeyConfigError(LoopGuardError):
+    """A digest key is missing, malformed, or may not be used here."""
+
+
+class PolicyError(LoopGuardError):
+    """A policy file cannot be used. `problems` holds one line a problem, each with its place."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class InputError(LoopGuardError):
+    """An input file or stream cannot be read at all."""
+
+
+class MissingExtraError(LoopGuardError):
+    """An optional part is not installed; the message names the extra to install."""
