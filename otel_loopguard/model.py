@@ -287,6 +287,47 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     dropped_events: int = 0
 
 
+class CallRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One received call record (DESIGN 9), content included: a tool call written down by an application.
+
+    Each field is as the record carries it; `result_missing` also covers a record without any result key.
+    """
+
+    run_id: str
+    sequence: int
+    tool: str
+    turn: int | str | None = None
+    call_id: str | None = None
+    arguments: Value = None
+    result: Value = None
+    result_missing: bool = False
+    error: Value = None
+    """None or False: no error. True: an error whose text is the result. Text: the error's message."""
+    ts: float | None = None
+    """Seconds; only differences count."""
+    agent: str | None = None
+    user_turn: int | str | None = None
+    session: str | None = None
+    task: str | None = None
+    attempt: int | str | None = None
+    tenant: str | None = None
+    key_id: str | None = None
+    effect: str | None = None
+    dispatched: bool | None = None
+    denied: bool = False
+    concurrent: bool = False
+    after_compaction: bool = False
+
+
+class BadInput(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece of input that could not be read: where it stood and why, never what it held."""
+
+    source: str
+    line: int | None
+    """Line from 1; None for input that has no lines."""
+    reason: str
+
+
 # --- What is known, without content -------------------------------------------------------------------
 
 
