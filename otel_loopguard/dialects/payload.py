@@ -7,14 +7,21 @@ differ between equal calls never get into a value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from otel_loopguard.canonical import MAX_DEPTH, CanonicalError, parse_json
+from otel_loopguard.dialects import pyrepr
 from otel_loopguard.dialects.reading import NOT_CAPTURED, Content
 from otel_loopguard.model import Span, Unknown, Value
 
-ROUNDS: Final = 3
-"""How often text inside text is decoded at top level: JSON of JSON of JSON, which no capture exceeds."""
+ROUNDS: Final = 24
+"""How often text inside text is decoded at top level. JSON in JSON doubles its escapes each time, so text under the
+size bound of 1 MiB holds no more levels than this, and decoding always comes to its end."""
+
+MAX_VALUES: Final = 600_000
+"""Most values that are searched for redacted leaves: more than text of 1 MiB can hold."""
 
 DROPPED: Final = Content(unknown=Unknown.DROPPED)
 REDACTED: Final = Content(unknown=Unknown.REDACTED)
@@ -22,76 +29,378 @@ TRUNCATED: Final = Content(unknown=Unknown.TRUNCATED)
 UNPARSABLE: Final = Content(unknown=Unknown.UNPARSABLE)
 SCHEMA: Final = Content(unknown=Unknown.SCHEMA_NOT_ARGUMENTS)
 
+_JSON_STARTS: Final = frozenset('{["-0123456789tfnNI')
+_REPR_STARTS: Final = frozenset("{[(")
+_REPR_WORDS: Final = {"None": None, "True": True, "False": False}
+
+# What exporters, processors and frameworks write in place of content: OpenInference (__REDACTED__), Strands
+# ([REDACTED]), logfire ([Scrubbed due to 'password']), Sentry ([Filtered]), collector processors (****).
+_REDACTED_WHOLE: Final = re.compile(
+    r"\s*(?:__REDACTED__|[\[<({]{1,2}(?:redacted|filtered|masked|scrubbed)(?:[ :][^\])}>]{0,200})?[\])}>]{1,2}"
+    r"|REDACTED|\*{3,})\s*",
+    re.IGNORECASE,
+)
+_REDACTED_WITHIN: Final = re.compile(
+    r"__REDACTED__|[\[<](?:redacted|filtered|masked|scrubbed)[\]>]|\[Scrubbed due to ", re.IGNORECASE
+)
+_REDACTION_HINT: Final = re.compile(r"redacted|filtered|masked|scrubbed|\*\*\*", re.IGNORECASE)
+_ELLIPSIS: Final = re.compile(
+    r"(?:\.\.\.|…)\s*[\[(<]?\s*(?:truncated[^\])>]{0,40})?[\])>]?\s*\Z|[\[(<]truncated[^\])>]{0,40}[\])>]\s*\Z",
+    re.IGNORECASE,
+)
+
+# --- arguments and results ------------------------------------------------------------------------------
+
 
 def arguments(value: Value, *, bare: bool = False) -> Content:
-    """Decode a call's arguments as an attribute carries them: JSON text, Python repr, dict or list.
+    """Decodes a call's arguments as an attribute carries them: JSON text, Python repr, dict or list.
 
     Args:
-        value: the attribute's value; None means that the span did not carry it.
+        value: the attribute's value; None and empty text mean that the span did not carry it (instrumentations
+            write empty text where content is off, and a digest of that would make all calls equal).
         bare: text that is no JSON and no repr is itself the value (a one-argument tool), not UNPARSABLE.
+
+    Returns:
+        The value, which may be any JSON value where the text was JSON, or the reason why there is none.
     """
-    raise NotImplementedError
+    value = _text_of_bytes(value)
+    if value is None or value == "":
+        return NOT_CAPTURED
+    return _arguments(value, bare=bare)
 
 
 def result(value: Value, *, from_repr: bool = False) -> Content:
-    """Decode a call's result: JSON text (also JSON in JSON), the repr of a container, or the text itself.
+    """Decodes a call's result: JSON text (also JSON in JSON), the repr of a container, or the text itself.
 
     Args:
-        value: the attribute's value; None means that the span did not carry it.
+        value: the attribute's value; None means that the span did not carry it. Empty text is an empty result.
         from_repr: the dialect writes `str(result)`, so that `None`, `True` and `False` are those values.
     """
-    raise NotImplementedError
+    if value is None:
+        return NOT_CAPTURED
+    value = _text_of_bytes(value)
+    if isinstance(value, str):
+        return _text_result(value, from_repr=from_repr)
+    return known(value)
+
+
+def content(value: Value, *, arguments: bool = False) -> Content:
+    """Decodes what a call record carries, where null is a value: `null` arguments are none, a null result is null."""
+    value = _text_of_bytes(value)
+    if value is None or (arguments and value == ""):
+        return Content()
+    return _arguments(value, bare=False) if arguments else result(value)
 
 
 def known(value: Value) -> Content:
-    """Wrap a value that is already decoded and unwrapped (a result that was null is `known(None)`)."""
-    raise NotImplementedError
-
-
-def first(span: Span, keys: Iterable[str]) -> Value:
-    """Return the first attribute of `keys` that the span carries with a value, else None."""
-    raise NotImplementedError
+    """Wraps a value that is already decoded (a result that was null is `known(None)`); redaction is still seen."""
+    if value is None:
+        return Content()
+    return _without_redaction(value)
 
 
 def missing(span: Span) -> Content:
-    """Say why an attribute is absent: DROPPED where the span lost attributes, else NOT_CAPTURED."""
+    """Says why an attribute is absent: DROPPED where the span lost attributes, else NOT_CAPTURED."""
     return DROPPED if span.dropped_attributes else NOT_CAPTURED
 
 
+def or_missing(content: Content, span: Span) -> Content:
+    """Returns the content, with NOT_CAPTURED turned into DROPPED where the span lost attributes."""
+    return DROPPED if content.unknown is Unknown.NOT_CAPTURED and span.dropped_attributes else content
+
+
+def _arguments(value: Value, *, bare: bool) -> Content:
+    if isinstance(value, str):
+        if _REDACTED_WHOLE.fullmatch(value):
+            return REDACTED
+        text = value
+        value, decoded = _decode(text)
+        if not decoded:
+            if _is_cut(text) or _ELLIPSIS.search(text):
+                return TRUNCATED
+            return _without_redaction(text) if bare else UNPARSABLE
+        if isinstance(value, str) and _ELLIPSIS.search(value) and not bare:
+            return TRUNCATED
+        if not _REDACTION_HINT.search(text):
+            return SCHEMA if is_schema(value) else Content(value)
+    elif is_schema(value):
+        return SCHEMA
+    return _without_redaction(value)
+
+
+def _text_result(text: str, *, from_repr: bool) -> Content:
+    if _REDACTED_WHOLE.fullmatch(text):
+        return REDACTED
+    value, decoded = _decode(text)
+    if not decoded:
+        if from_repr and text in _REPR_WORDS:
+            return Content(_REPR_WORDS[text])
+        if _is_cut(text):
+            return TRUNCATED
+    return _without_redaction(value) if _REDACTION_HINT.search(text) else Content(value)
+
+
+def _text_of_bytes(value: Value) -> Value:
+    if isinstance(value, bytes | bytearray):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            return bytes(value)
+    return value
+
+
+# --- decoding text ----------------------------------------------------------------------------------------
+
+
 def parsed(value: Value) -> Value:
-    """Parse JSON text (or a container's repr) without judging it; other values and other text pass unchanged."""
-    raise NotImplementedError
+    """Parses JSON text, or the repr of a container, without judging it; all else passes unchanged."""
+    value = _text_of_bytes(value)
+    return _decode(value)[0] if isinstance(value, str) else value
 
 
 def as_dict(value: Value) -> Mapping[str, Value]:
-    """Return a dict, parsed from text where needed; an empty one for all else."""
-    raise NotImplementedError
+    """Returns a dict, parsed from text where needed; an empty one for all else."""
+    value = parsed(value)
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: Value) -> list[Value] | tuple[Value, ...]:
+    """Returns a list, parsed from text where needed; an empty one for all else."""
+    value = parsed(value)
+    return value if isinstance(value, list | tuple) else []
+
+
+def _decode(text: str) -> tuple[Value, bool]:
+    value, decoded = _decode_once(text)
+    for _ in range(ROUNDS):
+        if not decoded or not isinstance(value, str):
+            return value, decoded
+        inner, again = _decode_once(value)
+        if not again:
+            return value, True
+        value = inner
+    return value, decoded
+
+
+def _decode_once(text: str) -> tuple[Value, bool]:
+    start = text[:1]
+    if start.isspace():
+        start = text.lstrip()[:1]
+    if start in _JSON_STARTS and start:
+        try:
+            return parse_json(text), True
+        except CanonicalError:
+            pass
+    if start in _REPR_STARTS and start:
+        try:
+            return pyrepr.read(text), True
+        except pyrepr.NotAReprError:
+            pass
+    return text, False
+
+
+_CUT_TOKEN: Final = re.compile(
+    r"""[ \t\r\n]*(?:(?P<string>"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*')|(?P<open_string>["'])"""
+    r"""|(?P<opener>[\[{(])|(?P<closer>[\]})])|(?P<mark>[,:])|(?P<word>[-+.\w]+)|(?P<end>\Z))""",
+    re.DOTALL,
+)
+
+
+def _is_cut(text: str) -> bool:
+    """Tells whether text is the beginning of a JSON or repr container whose rest is missing.
+
+    Every token must be one that JSON or a repr has, a container must still be open where the text ends, and
+    within `{` a key must stand first: text such as `[INFO] started` or `{x} is empty` is not cut.
+    """
+    if text.lstrip()[:1] not in _REPR_STARTS and text.lstrip()[:1] != '"':
+        return False
+    depth, at, previous, seen = 0, 0, "", 0
+    while match := _CUT_TOKEN.match(text, at):
+        at, kind = match.end(), match.lastgroup or ""
+        if kind in ("open_string", "end"):
+            return depth > 0 or (kind == "open_string" and seen == 0)
+        if kind == "word" and (previous == "word" or not _is_plain_word(match.group("word"), at == len(text))):
+            return False
+        if kind == "opener":
+            depth += 1
+        elif kind == "closer":
+            depth -= 1
+            if depth <= 0:
+                return False
+        previous, seen = kind, seen + 1
+    return False
+
+
+def _is_plain_word(word: str, last: bool) -> bool:  # noqa: FBT001 - private, two calls
+    if last:
+        return any(whole.startswith(word) for whole in _WORDS) or word[:1] in "-0123456789"
+    return word in _WORDS or word[:1] in "-0123456789"
+
+
+_WORDS: Final = ("true", "false", "null", "True", "False", "None", "NaN", "Infinity", "nan", "inf")
+
+# --- what a value says about itself -----------------------------------------------------------------------
+
+
+def _without_redaction(value: Value) -> Content:
+    """Returns the value, unless a text in it stands for withheld content or it is too deep to have come by JSON."""
+    level: list[Value] = [value]
+    left = MAX_VALUES
+    for _ in range(MAX_DEPTH + 1):
+        below: list[Value] = []
+        left -= len(level)
+        if left < 0:
+            return UNPARSABLE
+        for item in level:
+            if isinstance(item, str):
+                if _REDACTION_HINT.search(item) and (
+                    _REDACTED_WHOLE.fullmatch(item) or _REDACTED_WITHIN.search(item)
+                ):
+                    return REDACTED
+            elif isinstance(item, Mapping):
+                below.extend(item.values())
+            elif isinstance(item, list | tuple):
+                below.extend(item)
+        if not below:
+            return Content(value)
+        if len(below) > left:
+            return UNPARSABLE
+        level = below
+    return UNPARSABLE
+
+
+_JSON_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null", "any"})
+
+
+def is_schema(value: Value) -> bool:
+    """Tells whether a value is a tool's JSON schema rather than arguments to the tool.
+
+    True for `{"type": "object", "properties": {name: {schema}, …}}`, for a dict with `$schema`, and for bare
+    properties: `{name: {"type": a JSON type, "description": …}, …}`.
+    """
+    if not isinstance(value, Mapping) or not value:
+        return False
+    if "$schema" in value:
+        return True
+    properties = value.get("properties")
+    if isinstance(properties, Mapping) and (value.get("type") == "object" or "required" in value):
+        return all(isinstance(item, Mapping) for item in properties.values())
+    return all(
+        isinstance(item, Mapping) and "description" in item and item.get("type") in _JSON_TYPES
+        for item in value.values()
+    )
+
+
+# --- envelopes --------------------------------------------------------------------------------------------
+
+
+def first(attributes: Mapping[str, Value], keys: Iterable[str]) -> Value:
+    """Returns the first value of `keys` that is there and is not None, else None."""
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None:
+            return value
+    return None
 
 
 def text_or_none(value: Value) -> str | None:
-    """Return a non-empty string, else None."""
-    raise NotImplementedError
+    """Returns a non-empty string, else None."""
+    return value if isinstance(value, str) and value else None
 
 
 def unwrap(content: Content, *names: str) -> Content:
-    """Take the value under the first of `names` that a dict content has, decoded again; else the content as it is."""
-    raise NotImplementedError
+    """Takes the value under the first of `names` that a dict content has, decoded again; else the content as it is."""
+    value = content.value
+    if content.unknown is None and isinstance(value, Mapping):
+        for name in names:
+            if name in value:
+                return result(value[name]) if value[name] is not None else Content()
+    return content
+
+
+def unwrap_arguments(content: Content, *names: str) -> Content:
+    """Takes the arguments under the first of `names` that a dict content has (`kwargs`, `inputs`), decoded again."""
+    value = content.value
+    if content.unknown is None and isinstance(value, Mapping):
+        for name in names:
+            if name in value:
+                inner = value[name]
+                return Content() if inner is None or inner == "" else _arguments(inner, bare=False)
+    return content
 
 
 def blocks(content: Content) -> Content:
-    """Turn content blocks (`[{"text": …}]`, `[{"type": "text", "text": …}]`) into the text they hold, decoded."""
-    raise NotImplementedError
+    """Turns content blocks into what they hold, decoded: `[{"text": …}]`, `[{"type": "text", "text": …}]`.
+
+    Several text blocks become one text, joined by a newline as the model is shown them; `{"json": …}` is its
+    value. A list with any other block stays as it is, `{"toolResult": …}` around it is taken off.
+    """
+    value = content.value
+    if content.unknown is not None:
+        return content
+    if isinstance(value, list | tuple) and len(value) == 1 and isinstance(value[0], Mapping) and len(value[0]) == 1:
+        inner = value[0].get("toolResult")
+        value = inner.get("content") if isinstance(inner, Mapping) else value
+    if not isinstance(value, list | tuple) or not value:
+        return content
+    texts: list[str] = []
+    for block in value:
+        text = _block_text(block)
+        if text is None:
+            json_block = len(value) == 1 and isinstance(block, Mapping) and set(block) == {"json"}
+            return known(block["json"]) if json_block else content
+        texts.append(text)
+    return result("\n".join(texts))
+
+
+def _block_text(block: Value) -> str | None:
+    if not isinstance(block, Mapping) or block.get("type", "text") not in ("text", "output_text", "input_text"):
+        return None
+    if any(key not in ("type", "text", "annotations", "meta", "_meta") for key in block):
+        return None
+    text = block.get("text")
+    return text if isinstance(text, str) else None
 
 
 def tool_message(content: Content) -> tuple[Content, str | None, bool | None]:
-    """Read a LangChain ToolMessage (also in `{"output": …}` or as `lc` constructor JSON).
+    """Reads a LangChain ToolMessage: plain, in `{"output": …}`, or as `lc` constructor JSON (`kwargs`).
 
     Returns:
         The message's content decoded, its tool_call_id, and whether its status is `error` (None: not a ToolMessage).
     """
-    raise NotImplementedError
+    message = content.value
+    if content.unknown is not None:
+        return content, None, None
+    for name in ("output", "kwargs"):
+        if isinstance(message, Mapping) and "tool_call_id" not in message and isinstance(message.get(name), Mapping):
+            message = message[name]
+    if isinstance(message, Mapping) and isinstance(message.get("kwargs"), Mapping) and "lc" in message:
+        message = message["kwargs"]
+    if not isinstance(message, Mapping) or "content" not in message:
+        return content, None, None
+    if "tool_call_id" not in message and message.get("type") != "tool":
+        return content, None, None
+    inner = message["content"]
+    read = Content() if inner is None else blocks(result(inner))
+    return read, text_or_none(message.get("tool_call_id")), message.get("status") == "error"
 
 
-def is_schema(value: Value) -> bool:
-    """Tell whether a value is a tool's JSON schema rather than arguments to the tool."""
-    raise NotImplementedError
+def mcp_result(content: Content) -> tuple[Content, bool]:
+    """Reads an MCP tool result: `{"result" | "content" | "structuredContent": …, "isError" | "is_error": …}`.
+
+    Returns:
+        What the tool gave, decoded (structured content first), and whether it is marked as an error.
+    """
+    value = content.value
+    if content.unknown is not None or not isinstance(value, Mapping):
+        return blocks(content), False
+    failed = value.get("isError") is True or value.get("is_error") is True
+    for name in ("structuredContent", "structured_content"):
+        if isinstance(value.get(name), Mapping):
+            return known(value[name]), failed
+    marked = any(name in value for name in ("isError", "is_error"))
+    for name in ("content", "result"):
+        if name in value and (marked or name == "content"):
+            inner = value[name]
+            return (Content() if inner is None else blocks(result(inner))), failed
+    return content, failed
