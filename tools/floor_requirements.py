@@ -27,7 +27,10 @@ def floors(pyproject: str) -> dict[str, str]:
     """
     project = tomllib.loads(pyproject)["project"]
     extras = project["optional-dependencies"]
-    requirements = [*project["dependencies"], *(one for name in extras if name not in TOOL_EXTRAS for one in extras[name])]
+    requirements = [
+        *project["dependencies"],
+        *(one for name in extras if name not in TOOL_EXTRAS for one in extras[name]),
+    ]
     found: dict[str, str] = {}
     for requirement in requirements:
         parts = _REQUIREMENT.match(requirement)

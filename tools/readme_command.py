@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 README: Final = Path(__file__).resolve().parent.parent / "README.md"
-_COMMAND: Final = re.compile(r"^<!-- command: (?P<name>[a-z]+) -->\n```sh\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND: Final = re.compile(
+    r"^<!-- command: (?P<name>[a-z]+) -->\n```sh\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 def commands(text: str) -> dict[str, str]:
