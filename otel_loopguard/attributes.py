@@ -48,6 +48,79 @@ DECISION_SPAN: Final = "loopguard.decision"
 RUN_END_SPAN: Final = "loopguard.run_end"
 
 # --- gen_ai.*, error.*, mcp.* and the frameworks' own dialects (dialects: gen_ai and natives) ---------
+OPERATION: Final = "gen_ai.operation.name"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+TOOL_RESULT: Final = "gen_ai.tool.call.result"
+AGENT_NAME: Final = "gen_ai.agent.name"
+WORKFLOW_NAME: Final = "gen_ai.workflow.name"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+INPUT_MESSAGES: Final = "gen_ai.input.messages"
+OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
+SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
+TOOL_DEFINITIONS: Final = "gen_ai.tool.definitions"
+FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+RESPONSE_ID: Final = "gen_ai.response.id"
+HANDOFF_FROM: Final = "gen_ai.handoff.from_agent"
+HANDOFF_TO: Final = "gen_ai.handoff.to_agent"
+INPUT_TOKENS: Final = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
+"""Newest name first; so too below."""
+OUTPUT_TOKENS: Final = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
+MODELS: Final = ("gen_ai.response.model", "gen_ai.request.model")
+SYSTEM: Final = ("gen_ai.provider.name", "gen_ai.system")
+PROMPT: Final = "gen_ai.prompt"
+COMPLETION: Final = "gen_ai.completion"
+CHOICE_EVENT: Final = "gen_ai.choice"
+TOOL_MESSAGE_EVENT: Final = "gen_ai.tool.message"
+DETAILS_EVENT: Final = "gen_ai.client.inference.operation.details"
+SESSION_ID: Final = "session.id"
+
+ERROR_TYPE: Final = "error.type"
+EXCEPTION_EVENT: Final = "exception"
+EXCEPTION_TYPE: Final = "exception.type"
+EXCEPTION_MESSAGE: Final = "exception.message"
+EXCEPTION_STACKTRACE: Final = "exception.stacktrace"
+
+MCP_METHOD: Final = "mcp.method.name"
+MCP_SESSION_ID: Final = "mcp.session.id"
+JSONRPC_ID: Final = "jsonrpc.request.id"
+
+PYDANTIC_ARGUMENTS: Final = "tool_arguments"
+PYDANTIC_RESULT: Final = "tool_response"
+PYDANTIC_FINAL: Final = "final_result"
+PYDANTIC_MESSAGES: Final = ("pydantic_ai.all_messages", "all_messages_events")
+PYDANTIC_RETRY_CAUSE: Final = "pydantic_ai.tool.retry.cause"
+
+STRANDS_CYCLE: Final = "event_loop.cycle_id"
+STRANDS_STATUS: Final = "gen_ai.tool.status"
+
+ADK_ARGUMENTS: Final = "gcp.vertex.agent.tool_call_args"
+ADK_RESULT: Final = "gcp.vertex.agent.tool_response"
+ADK_REQUEST: Final = "gcp.vertex.agent.llm_request"
+ADK_RESPONSE: Final = "gcp.vertex.agent.llm_response"
+
+HAYSTACK_TOOL: Final = "haystack.tool.name"
+HAYSTACK_ARGUMENTS: Final = "haystack.agent.step.tool.input"
+HAYSTACK_RESULT: Final = "haystack.agent.step.tool.output"
+HAYSTACK_ERROR: Final = "haystack.tool.error"
+HAYSTACK_STEP: Final = "haystack.agent.step"
+HAYSTACK_LLM_INPUT: Final = "haystack.agent.step.llm.input"
+HAYSTACK_LLM_OUTPUT: Final = "haystack.agent.step.llm.output"
+
+VERCEL_OPERATION: Final = "ai.operationId"
+VERCEL_TOOL: Final = "ai.toolCall.name"
+VERCEL_CALL_ID: Final = "ai.toolCall.id"
+VERCEL_ARGUMENTS: Final = ("ai.toolCall.args", "ai.toolCall.input")
+VERCEL_RESULT: Final = ("ai.toolCall.result", "ai.toolCall.output")
+VERCEL_FINISH: Final = "ai.response.finishReason"
+VERCEL_CALLS: Final = "ai.response.toolCalls"
+VERCEL_TEXT: Final = "ai.response.text"
+VERCEL_INPUT_TOKENS: Final = ("ai.usage.inputTokens", "ai.usage.promptTokens", "gen_ai.usage.input_tokens")
+VERCEL_OUTPUT_TOKENS: Final = ("ai.usage.outputTokens", "ai.usage.completionTokens", "gen_ai.usage.output_tokens")
+VERCEL_MODELS: Final = ("ai.response.model", "ai.model.id", "gen_ai.request.model")
+VERCEL_FUNCTION: Final = "ai.telemetry.functionId"
+VERCEL_SESSION: Final = ("ai.telemetry.metadata.sessionId", "ai.telemetry.metadata.conversationId")
 
 # --- OpenInference, OpenLLMetry, logfire, LangSmith (dialects: instrumentation libraries) ---------------
 OPENINFERENCE_KIND: Final = "openinference.span.kind"
