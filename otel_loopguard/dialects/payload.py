@@ -308,6 +308,14 @@ def text_or_none(value: Value) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+_PLACEHOLDERS: Final = frozenset({"", "unknown", "OpenAI Agent", "<not specified>", "None", "null"})
+
+
+def name_or_none(value: Value) -> str | None:
+    """Returns a name, or None for what frameworks write where they have none (`OpenAI Agent`, `unknown`)."""
+    return value if isinstance(value, str) and value not in _PLACEHOLDERS else None
+
+
 def unwrap(content: Content, *names: str) -> Content:
     """Takes the value under the first of `names` that a dict content has, decoded again; else the content as it is."""
     value = content.value
