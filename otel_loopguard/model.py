@@ -493,6 +493,52 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
         return self.facts.outcome is not Outcome.DENIED and self.facts.dispatched is not False
 
 
+class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
+    """Spans that were not counted, and why."""
+
+    identical: int = 0
+    conflicting: int = 0
+    reidentified: int = 0
+    layered: int = 0
+
+
+class PlacedDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """A guard decision and the number of the call it was about, or of the last call before it."""
+
+    decision: DecisionFacts
+    call: int | None
+    after_call: int
+    """How many calls of the run came before the decision."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One assembled run: its calls in order and what its spans say about themselves.
+
+    `calls` may be empty. `gaps` holds call numbers after which a numbered call is missing (0: before the first).
+    """
+
+    run_id: str
+    calls: tuple[ToolCall, ...] = ()
+    decisions: tuple[PlacedDecision, ...] = ()
+    trace_ids: tuple[str, ...] = ()
+    service: str | None = None
+    release: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    flags: frozenset[Flag] = frozenset()
+    gaps: tuple[int, ...] = ()
+    missing_sequences: tuple[int, ...] = ()
+    requested_unseen: int = 0
+    """Calls that a model response asked for and that no span shows, without an ending that explains it."""
+    scorable_without_calls: bool = False
+    """True where model responses were seen and none of them asked for a call."""
+    termination: TerminationReason = TerminationReason.UNKNOWN
+    final_answer: bool = False
+    duplicates: Duplicates = Duplicates()
+
+
 # --- What is claimed ----------------------------------------------------------------------------------
 
 
@@ -527,15 +573,6 @@ class GuardEntry(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     enforced: bool
     reason: str | None = None
-
-
-class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
-    """Spans that were not counted, and why."""
-
-    identical: int = 0
-    conflicting: int = 0
-    reidentified: int = 0
-    layered: int = 0
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,131 @@
+"""Which traces and records must be looked at together, and one version of each span.
+
+Invariants: both are order-free: the same set of spans gives the same groups and the same versions, however
+often and in whatever order each span came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from otel_loopguard.facts import RECORD_TRACE
+from otel_loopguard.model import Role, SpanFacts, SpanKey
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+RECORD_KEY_SEPARATOR: Final = "\x1f"
+
+
+class Grouper:
+    """Joins what may belong to one run: traces that share a run id, a link, or a tool span's conversation.
+
+    A group may hold several runs, never part of one. Memory: one entry a trace, run id and conversation.
+    """
+
+    def __init__(self) -> None:
+        self._parent: list[int] = []
+        self._node_of: dict[str, int] = {}
+
+    def add(self, span: SpanFacts) -> int:
+        """Takes note of one span or record and returns its node; `group` of the node is final once all are in."""
+        if span.trace_id == RECORD_TRACE:
+            node = self._node(f"r:{span.run_id}")
+            for name, value in (("c", span.conversation), ("t", span.task)):
+                if value is not None:
+                    self._join(node, self._node(f"{name}:{value}"))
+            return node
+        node = self._node(span.trace_id)
+        if span.run_id is not None:
+            self._join(node, self._node(f"r:{span.run_id}"))
+        if span.conversation is not None and span.role is Role.TOOL:
+            self._join(node, self._node(f"c:{span.conversation}"))
+        for trace_id, _ in span.links:
+            if trace_id != span.trace_id:
+                self._join(node, self._node(trace_id))
+        return node
+
+    def group(self, node: int) -> int:
+        """Returns the group that `node` belongs to so far."""
+        parent = self._parent
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    def _node(self, name: str) -> int:
+        node = self._node_of.get(name)
+        if node is None:
+            node = self._node_of[name] = len(self._parent)
+            self._parent.append(node)
+        return node
+
+    def _join(self, one: int, other: int) -> None:
+        one, other = self.group(one), self.group(other)
+        if one != other:
+            self._parent[max(one, other)] = min(one, other)
+
+
+class Versions(msgspec.Struct, frozen=True):
+    """One version of each span, and what was left out.
+
+    `identical` and `conflicting` count left-out copies by the key of the span they were copies of.
+    """
+
+    spans: dict[SpanKey, SpanFacts]
+    identical: dict[SpanKey, int]
+    conflicting: dict[SpanKey, int]
+    revised: frozenset[SpanKey]
+
+
+def one_version(spans: Iterable[SpanFacts]) -> Versions:
+    """Keeps one version of each span: an ended one before an open one, then one with a result, then a fixed choice.
+
+    Args:
+        spans: any order, any number of copies. Call records are told apart by run id and sequence.
+
+    Returns:
+        The kept versions in a fixed order (start, trace id, span id).
+    """
+    kept: dict[SpanKey, SpanFacts] = {}
+    identical: dict[SpanKey, int] = {}
+    others: dict[SpanKey, list[SpanFacts]] = {}
+    for span in spans:
+        key = span_key(span)
+        known = kept.setdefault(key, span)
+        if known is span:
+            continue
+        if known == span:
+            identical[key] = identical.get(key, 0) + 1
+        else:
+            others.setdefault(key, []).append(span)
+    conflicting: dict[SpanKey, int] = {}
+    revised: set[SpanKey] = set()
+    for key, more in others.items():
+        versions = sorted({_encode(span): span for span in (kept[key], *more)}.items(), key=_better_last)
+        best = kept[key] = versions[-1][1]
+        copies = 1 + identical.get(key, 0) + len(more)
+        open_versions = sum(span.end_ns is None for _, span in versions) if best.end_ns is not None else 0
+        if open_versions:
+            revised.add(key)
+        clashes = len(versions) - 1 - open_versions
+        if clashes:
+            conflicting[key] = clashes
+        identical[key] = copies - len(versions)
+    ordered = sorted(kept.items(), key=lambda item: (item[1].start_ns, item[0]))
+    return Versions(dict(ordered), {k: n for k, n in identical.items() if n}, conflicting, frozenset(revised))
+
+
+def span_key(span: SpanFacts) -> SpanKey:
+    """Returns what tells a span from every other; for a call record its run id and sequence."""
+    if span.trace_id != RECORD_TRACE:
+        return (span.trace_id, span.span_id)
+    return (RECORD_TRACE, f"{span.run_id}{RECORD_KEY_SEPARATOR}{span.sequence}")
+
+
+def _better_last(item: tuple[bytes, SpanFacts]) -> tuple[bool, bool, int, bytes]:
+    encoded, span = item
+    call = span.call
+    return (span.end_ns is not None, call is not None and call.result_digest is not None, span.end_ns or 0, encoded)

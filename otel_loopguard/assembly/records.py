@@ -1,0 +1,94 @@
+"""Makes runs of call records: the application already says run, order and turn.
+
+Invariants: order comes from time and sequence, never from the place in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from otel_loopguard.assembly.flags import call_flags, version_flags
+from otel_loopguard.assembly.grouping import Versions
+from otel_loopguard.assembly.turns import DEFAULT_AGENT
+from otel_loopguard.facts import RECORD_TRACE
+from otel_loopguard.model import Duplicates, Run, SpanFacts, SpanKey, ToolCall
+from otel_loopguard.policy import Policy, Scope
+
+
+def is_record(span: SpanFacts) -> bool:
+    """True for the facts of a call record."""
+    return span.trace_id == RECORD_TRACE
+
+
+def record_runs(records: Mapping[SpanKey, SpanFacts], versions: Versions, policy: Policy) -> list[Run]:
+    """Makes the runs of one group of call records, one version of each, any order."""
+    members: dict[tuple[str, ...], list[tuple[SpanKey, SpanFacts]]] = {}
+    for key, record in records.items():
+        members.setdefault(_run_key(record, policy.scope), []).append((key, record))
+    return [_run(key, items, versions, policy.scope) for key, items in members.items()]
+
+
+def _run_key(record: SpanFacts, scope: Scope) -> tuple[str, ...]:
+    run_id = record.run_id or ""
+    session = record.conversation
+    if scope is Scope.TASK and record.task is not None:
+        return ("task", record.task)
+    if scope is Scope.CONVERSATION and session is not None:
+        return ("conversation", session)
+    if scope is Scope.USER_TURN and record.user_turn is not None:
+        return ("user_turn", session or run_id, record.user_turn)
+    return ("run", run_id)
+
+
+def _run(
+    key: tuple[str, ...], items: list[tuple[SpanKey, SpanFacts]], versions: Versions, scope: Scope
+) -> Run:
+    ordered = sorted((record for _, record in items), key=_by_place)
+    calls = _calls(ordered, scope)
+    keys = [span_key for span_key, _ in items]
+    return Run(
+        run_id=":".join(key[1:]),
+        calls=calls,
+        service=None,
+        agent=next((record.agent for record in ordered if record.agent is not None), None),
+        started_ns=min(record.start_ns for record in ordered),
+        ended_ns=max(record.start_ns for record in ordered),
+        flags=frozenset(version_flags(keys, versions) | call_flags(calls)),
+        duplicates=Duplicates(
+            identical=sum(versions.identical.get(k, 0) for k in keys),
+            conflicting=sum(versions.conflicting.get(k, 0) for k in keys),
+        ),
+    )
+
+
+def _by_place(record: SpanFacts) -> tuple[int, int, str]:
+    return (record.start_ns, record.sequence or 0, record.run_id or "")
+
+
+def _calls(ordered: list[SpanFacts], scope: Scope) -> tuple[ToolCall, ...]:
+    turns: dict[tuple[str | None, ...], list[SpanFacts]] = {}
+    for place, record in enumerate(ordered):
+        own = record.turn if record.turn is not None else f"\x00{place}"
+        key = (record.run_id, record.agent, record.conversation, record.user_turn, record.attempt, own)
+        turns.setdefault(key, []).append(record)
+    user_turns: dict[str | None, int] = {}
+    calls: list[ToolCall] = []
+    for turn, siblings in enumerate(turns.values(), start=1):
+        for record in siblings:
+            if record.call is None:
+                continue
+            user_turn = user_turns.setdefault(record.user_turn, len(user_turns) + 1)
+            calls.append(
+                ToolCall(
+                    number=len(calls) + 1,
+                    turn=turn,
+                    agent=record.agent or DEFAULT_AGENT,
+                    user_turn=user_turn if scope is Scope.RUN else 1,
+                    attempt=record.attempt,
+                    session=record.conversation,
+                    facts=record.call,
+                    start_ns=record.start_ns,
+                    end_ns=record.end_ns,
+                )
+            )
+    return tuple(calls)

@@ -1,0 +1,47 @@
+"""The class of a result: whether it is content, an acknowledgement, emptiness, or a failure in disguise.
+
+Source of the rules: DESIGN 6, "Result class". Texts are judged by the policy's lists; structures by shape.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from otel_loopguard.model import Effect, ResultClass, Value
+from otel_loopguard.policy import ErrorRules
+
+_ACK_KEYS: Final = frozenset({"ok", "success", "status", "result", "acknowledged", "done"})
+_MAX_ACK_FIELDS: Final = 1
+
+
+def classify(value: Value, *, effect: Effect, errors: ErrorRules) -> ResultClass:
+    """Returns the class of a result whose call did not fail by status.
+
+    Args:
+        value: the unwrapped result.
+        effect: the tool's effect; every success of a declared write is an acknowledgement.
+        errors: the policy's word lists.
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return ResultClass.SILENCE
+    if isinstance(value, str):
+        if errors.is_error_text(value):
+            return ResultClass.ERROR
+        if errors.is_not_found(value):
+            return ResultClass.NOT_FOUND
+    if effect is Effect.WRITE or _is_ack(value, errors):
+        return ResultClass.ACK
+    if isinstance(value, (list, dict, tuple)) and not value:
+        return ResultClass.EMPTY
+    return ResultClass.CONTENT
+
+
+def _is_ack(value: Value, errors: ErrorRules) -> bool:
+    if value is True:
+        return True
+    if isinstance(value, str):
+        return errors.is_ack(value)
+    if isinstance(value, dict) and 0 < len(value) <= _MAX_ACK_FIELDS:
+        name, inner = next(iter(value.items()))
+        return name in _ACK_KEYS and (inner is True or inner == 1 or (isinstance(inner, str) and errors.is_ack(inner)))
+    return False
