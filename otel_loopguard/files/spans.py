@@ -1,0 +1,90 @@
+"""What both OTLP encodings have in common: ids, times, and the reasons for spans that cannot be used.
+
+Invariants: a span without sound ids or times is left out with a reason and its neighbours are kept. A bad parent
+or link is reported and left out, and the span is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from otel_loopguard.files.reasons import Reason
+from otel_loopguard.model import BadInput, Span
+
+Item: TypeAlias = Span | BadInput
+Report: TypeAlias = Callable[[str], BadInput]
+"""Makes a `BadInput` for this place of the input out of a reason."""
+
+_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
+_SPAN_ID: Final = re.compile(r"[0-9a-f]{16}")
+_WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
+_BASE64_LENGTHS: Final = {32: 24, 16: 12}
+NO_ID: Final = frozenset({"", "0" * 32, "0" * 16})
+
+
+class SpanError(Exception):
+    """This span cannot be used; private to `files`."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+def reporter(source: str, line: int | None) -> Report:
+    """A maker of `BadInput` for one place."""
+    return lambda reason: BadInput(source=source, line=line, reason=str(reason))
+
+
+def trace_id(text: str | None) -> str:
+    """`text` as 32 lower-case hex characters; raises SpanError."""
+    return _id(text, _TRACE_ID, 32, Reason.NO_TRACE_ID, Reason.BAD_TRACE_ID)
+
+
+def span_id(text: str | None) -> str:
+    """`text` as 16 lower-case hex characters; raises SpanError."""
+    return _id(text, _SPAN_ID, 16, Reason.NO_SPAN_ID, Reason.BAD_SPAN_ID)
+
+
+def _id(text: str | None, shape: re.Pattern[str], length: int, missing: Reason, bad: Reason) -> str:
+    if not text or text in NO_ID:
+        raise SpanError(missing)
+    if shape.fullmatch(text):
+        return text
+    lowered = text.lower()
+    if shape.fullmatch(lowered):
+        return lowered
+    raise SpanError(Reason.BASE64_ID if len(text) == _BASE64_LENGTHS[length] and text.endswith("=") else bad)
+
+
+def parent_id(text: str | None) -> tuple[str | None, Reason | None]:
+    """The parent's span id, None for a root or a bad id, and the reason in the latter case."""
+    if not text or text in NO_ID:
+        return None, None
+    try:
+        return span_id(text), None
+    except SpanError:
+        return None, Reason.BAD_PARENT_ID
+
+
+def nanoseconds(value: float | str | None) -> int:
+    """A time as OTLP/JSON writes it, number or text; 0 where absent. Raises SpanError."""
+    if type(value) is int:
+        return value
+    if value is None or value == "":
+        return 0
+    if isinstance(value, str):
+        if _WHOLE.fullmatch(value):
+            return int(value)
+    elif value == value and abs(value) < 2.0**70:  # noqa: PLR0124 - false for NaN
+        return int(value)
+    raise SpanError(Reason.BAD_TIME)
+
+
+def count(value: Any) -> int:
+    """A count of dropped things as OTLP/JSON writes it; 0 where absent or senseless."""
+    try:
+        return max(0, nanoseconds(value))
+    except SpanError:
+        return 0
