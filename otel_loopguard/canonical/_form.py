@@ -1,0 +1,282 @@
+"""The definition of `lg1`: an encoder in plain Python that is meant to be read, and the bounds it keeps.
+
+Invariants: what JSON can say is written as RFC 8785 writes it. What JSON cannot say is a tagged form: the byte
+0xFF, which occurs in no UTF-8 text and so in no JSON text, then the tag's name, then JSON. Every form ends
+where it ends whatever follows, so a form inside a list or an object cannot be mistaken for its neighbours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.model import Unknown, Value
+
+MAX_TEXT_BYTES: Final = 1_048_576
+"""JSON text above this many bytes is not parsed but hashed whole (DESIGN 5)."""
+MAX_DEPTH: Final = 64
+"""Containers inside containers. Tool arguments stay below ten; 64 leaves the C encoders' stack alone."""
+MAX_VALUES: Final = 1_048_576
+"""Values, keys included, in one form. Text of `MAX_TEXT_BYTES` cannot hold more; shared lists in memory can."""
+MAX_FORM_BYTES: Final = 67_108_864
+"""Length of one form, 64 MiB: 64 times the largest text that is parsed."""
+MAX_INT_DIGITS: Final = 4300
+"""Digits of one integer: Python's own default bound, above which conversion takes quadratic time."""
+
+TAG: Final = b"\xff"
+_EXACT_FLOAT: Final = 2.0**53
+"""Below this each whole number is its own float, so 1 and 1.0 are one number."""
+
+
+TOO_DEEP: Final = f"more than {MAX_DEPTH} levels, or a cycle"
+TOO_MANY: Final = f"more than {MAX_VALUES} values"
+TOO_LONG: Final = f"a form of more than {MAX_FORM_BYTES} bytes"
+
+
+class CanonicalError(LoopGuardError):
+    """A value has no canonical form. `reason` says why; the message holds no content."""
+
+    def __init__(self, reason: Unknown, why: str) -> None:
+        super().__init__(f"no canonical form ({reason}): {why}")
+        self.reason = reason
+
+
+def unparsable(why: str) -> CanonicalError:
+    """Give the error for a value or text that cannot be brought into canonical form."""
+    return CanonicalError(Unknown.UNPARSABLE, why)
+
+
+class Opaque(msgspec.Struct, frozen=True):
+    """Stands for text above `MAX_TEXT_BYTES`: equal only to the Opaque of the same bytes. Holds no text."""
+
+    digest: bytes
+    """SHA-256 of the text as UTF-8. Unkeyed: it never leaves the process but inside a keyed digest."""
+
+    @classmethod
+    def of(cls, text: str | bytes) -> Opaque:
+        """Hash the whole of `text`. Cost: linear, about 1 ms a MiB."""
+        raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        return cls(hashlib.sha256(raw).digest())
+
+
+class _Room:
+    """How many values and how many bytes of atoms one form may still hold."""
+
+    __slots__ = ("size", "values")
+
+    def __init__(self) -> None:
+        self.values = MAX_VALUES
+        self.size = MAX_FORM_BYTES
+
+    def take(self, size: int) -> None:
+        """Take room for one value, `size` bytes of it; running out is a `CanonicalError`."""
+        self.values -= 1
+        self.size -= size
+        if self.values < 0:
+            raise unparsable(TOO_MANY)
+        if self.size < 0:
+            raise unparsable(TOO_LONG)
+
+
+def encode_slow(value: Value) -> bytes:
+    """Encode `value` as `lg1`, the plain way: what `encode` must equal.
+
+    Args:
+        value: any Python value.
+
+    Returns:
+        The canonical form: UTF-8 JSON as in RFC 8785, but for tagged forms.
+
+    Raises:
+        CanonicalError: unsupported type, a cycle or more than `MAX_DEPTH` levels, or another bound passed.
+
+    Cost: linear in the size of the value; some 20 times `encode`.
+    """
+    try:
+        out = _form(value, MAX_DEPTH, _Room())
+    except RuntimeError:  # RecursionError among them
+        msg = "the value changed while it was read, or the calling program has used up its stack"
+        raise unparsable(msg) from None
+    if len(out) > MAX_FORM_BYTES:
+        raise unparsable(TOO_LONG)
+    return out
+
+
+def _form(value: Value, depth: int, room: _Room) -> bytes:
+    out = _atom(value)
+    if out is not None:
+        room.take(len(out))
+        return out
+    if depth == 0:
+        raise unparsable(TOO_DEEP)
+    room.take(0)
+    return _container(value, depth - 1, room)
+
+
+def _atom(value: Value) -> bytes | None:
+    """Write a value that holds no other values; None for one that may."""
+    # bool before int, and str, int, float before Enum: a StrEnum member is its text.
+    if value is None:
+        return b"null"
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, str):
+        return text_form(value)
+    if isinstance(value, int):
+        return _int_form(value)
+    if isinstance(value, float):
+        return float_form(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _tagged("bytes", _quoted(bytes(value).hex()))
+    if isinstance(value, Opaque):
+        return _tagged("opaque", _quoted(value.digest.hex()))
+    if isinstance(value, PurePath):
+        return _tagged("path", text_form(value.as_posix()))
+    spell = _SPELLINGS.get(type(value))
+    return None if spell is None else _tagged(spell[0], _quoted(spell[1](value)))
+
+
+def _container(value: Value, depth: int, room: _Room) -> bytes:
+    def inner(item: Value) -> bytes:
+        return _form(item, depth, room)
+
+    # The built-in types' own methods, so that a subclass cannot show other content than it has.
+    if isinstance(value, dict):
+        return _dict_form(dict.items(value), inner)
+    if isinstance(value, MappingProxyType):
+        return _dict_form(value.items(), inner)
+    if isinstance(value, list):
+        return _list_form(map(inner, list.__iter__(value)))
+    if isinstance(value, tuple):
+        return _list_form(map(inner, tuple.__iter__(value)))
+    if isinstance(value, set | frozenset):
+        return _tagged("set", _list_form(sorted(map(inner, value))))
+    if isinstance(value, Enum):
+        return _tagged("enum", _list_form((text_form(type(value).__qualname__), inner(value.value))))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+        return _tagged("object", _list_form((text_form(type(value).__qualname__), inner(fields))))
+    msg = "a value of a type that has no canonical form"
+    raise unparsable(msg)
+
+
+def _dict_form(items: Iterable[tuple[Any, Any]], inner: Callable[[Value], bytes]) -> bytes:
+    pairs = list(items)
+    if not all(isinstance(key, str) for key, _ in pairs):
+        # JSON has no such object: a sorted list of pairs, in a tag of its own.
+        forms = sorted((inner(key), inner(item)) for key, item in pairs)
+        _refuse_equal_keys(key for key, _ in forms)
+        return _tagged("map", _list_form(_list_form(pair) for pair in forms))
+    # RFC 8785 3.2.3: by UTF-16 code unit.
+    members = sorted((_utf16(key), inner(key), inner(item)) for key, item in pairs)
+    _refuse_equal_keys(key for _, key, _ in members)
+    return b"{" + b",".join(key + b":" + item for _, key, item in members) + b"}"
+
+
+def _refuse_equal_keys(keys: Iterable[bytes]) -> None:
+    """Refuse keys that are one in canonical form but two in Python, such as two spellings of one surrogate pair."""
+    before = None
+    for key in keys:
+        if key == before:
+            msg = "two keys with one canonical form"
+            raise unparsable(msg)
+        before = key
+
+
+def _list_form(forms: Iterable[bytes]) -> bytes:
+    return b"[" + b",".join(forms) + b"]"
+
+
+def _tagged(tag: str, payload: bytes) -> bytes:
+    return TAG + tag.encode() + payload
+
+
+def _quoted(text: str) -> bytes:
+    return json.dumps(text, ensure_ascii=False).encode()
+
+
+def _utf16(text: str) -> bytes:
+    return str.encode(text, "utf-16-be", "surrogatepass")
+
+
+def text_form(text: str) -> bytes:
+    """Write a string: JSON with the escapes of RFC 8785; tagged UTF-16 in hex if it holds a lone surrogate."""
+    units = _utf16(text)
+    try:
+        return _quoted(units.decode("utf-16-be"))
+    except UnicodeDecodeError:
+        return _tagged("utf16", _quoted(units.hex()))
+
+
+def _int_form(value: int) -> bytes:
+    try:
+        digits = int.__repr__(value)
+    except ValueError:  # over the process's own limit for conversions
+        digits = ""
+    if not digits or len(digits.lstrip("-")) > MAX_INT_DIGITS:
+        msg = f"an integer of more than {MAX_INT_DIGITS} digits"
+        raise unparsable(msg)
+    return digits.encode()
+
+
+def float_form(value: float) -> bytes:
+    """Write a float as ECMAScript's Number::toString does (RFC 8785 3.2.2.3); NaN and infinities tagged."""
+    spelled = float.__repr__(value)
+    if spelled in ("nan", "inf", "-inf"):
+        return _tagged("float", _quoted(spelled))
+    sign = "-" if spelled.startswith("-") and value else ""
+    mantissa, _, exponent = spelled.lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    # `point`: the decimal point stands after so many of the digits; shortest digits are the same as ECMAScript's.
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0") or "0"
+    return (sign + _layout(digits, point)).encode()
+
+
+def _layout(digits: str, point: int) -> str:
+    """Place the decimal point or exponent by ECMA-262's Number::toString (k digits, value 0.digits x 10^point)."""
+    if digits == "0":
+        return "0"
+    if len(digits) <= point <= 21:  # noqa: PLR2004 - ECMA-262's own numbers
+        return digits.ljust(point, "0")
+    if 0 < point <= 21:  # noqa: PLR2004
+        return f"{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:  # noqa: PLR2004
+        return f"0.{'0' * -point}{digits}"
+    tail = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{digits[0]}{tail}e{point - 1:+d}"
+
+
+def exact_whole(value: float) -> bool:
+    """Say whether a float is a whole number that `lg1` writes as the integer of the same value."""
+    return -_EXACT_FLOAT < value < _EXACT_FLOAT and value.is_integer()
+
+
+def _spell_timedelta(value: timedelta) -> str:
+    return f"{value.days}d{value.seconds}s{value.microseconds}us"
+
+
+_SPELLINGS: Final[Mapping[type, tuple[str, Callable[[Any], str]]]] = MappingProxyType(
+    {
+        Decimal: ("decimal", str),
+        datetime: ("datetime", datetime.isoformat),
+        date: ("date", date.isoformat),
+        time: ("time", time.isoformat),
+        timedelta: ("timedelta", _spell_timedelta),
+        UUID: ("uuid", str),
+    }
+)
+"""Tag and spelling of types that are one text, by exact type."""
