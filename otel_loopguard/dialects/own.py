@@ -15,6 +15,7 @@ import msgspec
 
 from otel_loopguard import attributes as attr
 from otel_loopguard.model import (
+    Action,
     CallFacts,
     DeniedBy,
     Effect,
@@ -53,8 +54,17 @@ class OwnAttributes(msgspec.Struct, kw_only=True):
     requested_call_ids: tuple[str, ...] | None = None
     termination: TerminationReason | None = None
     terminal_response: bool | None = None
+    action: Action | None = None
+    enforced: bool | None = None
+    reason: str | None = None
     call: dict[str, Value] = {}
     """Values by `CallFacts` field."""
+
+    @property
+    def call_digest(self) -> str | None:
+        """The call digest that the producer made."""
+        digest = self.call.get("call_digest")
+        return digest if isinstance(digest, str) else None
 
     def over(self, facts: CallFacts) -> CallFacts:
         """Returns the call's facts with what the producer said put over what the span's content says.
@@ -163,6 +173,9 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     attr.REQUESTED_CALL_IDS: ("requested_call_ids", _names),
     attr.TERMINATION_REASON: ("termination", _one_of(TerminationReason)),
     attr.TERMINAL_RESPONSE: ("terminal_response", _flag),
+    attr.DECISION_ACTION: ("action", _one_of(Action)),
+    attr.DECISION_ENFORCED: ("enforced", _flag),
+    attr.DECISION_REASON: ("reason", _name),
 }
 _CALL_FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     attr.CALL_DIGEST: ("call_digest", _digest),
