@@ -158,7 +158,7 @@ def is_protobuf(stream: Stream) -> bool:
         return True
     if not head.startswith(b"\n"):
         return False
-    return not head.lstrip().startswith((b"{", b"[")) or _BINARY.search(head) is not None
+    return _BINARY.search(head) is not None and not head.lstrip().startswith((b'{"', b"[{"))
 
 
 def is_framed(head: bytes) -> bool:
