@@ -163,7 +163,7 @@ class FactsReader:
         return ChatFacts(
             requested=None
             if requested is None
-            else tuple(self._name(call_id, NameKind.NAME, digester) or "" for call_id in requested),
+            else tuple(self._name(call_id, NameKind.TOOL, digester) or "" for call_id in requested),
             requested_calls=chat.requested_calls,
             finish=chat.finish,
             input_tokens=chat.input_tokens,
@@ -259,7 +259,7 @@ class FactsReader:
                 result_unknown = error.reason
         result_class, category = self._classes(draft, effect, known=result_unknown is None)
         return CallFacts(
-            tool=self._name(draft.tool, NameKind.NAME, digester) or "",
+            tool=self._name(draft.tool, NameKind.TOOL, digester) or "",
             call_id=self._name(draft.call_id, NameKind.NAME, digester),
             call_digest=call_digest,
             call_unknown=call_unknown,

@@ -1,0 +1,131 @@
+"""One call, one count: which spans show the same call, and what is known of it."""
+
+from __future__ import annotations
+
+from tests.assembly.build import OTHER_TRACE, agent, key, tool
+
+from otel_loopguard.assembly.layers import one_call, same_calls
+from otel_loopguard.assembly.tree import Tree
+from otel_loopguard.model import ErrorCategory, Layer, Outcome, ResultClass, SpanFacts
+
+
+def grouped(*spans: SpanFacts) -> list[list[str]]:
+    """Names of the spans of each call, outermost first."""
+    tree = Tree({(s.trace_id, s.span_id): s for s in spans})
+    tools = [s for s in spans if s.call is not None]
+    return sorted([bytes.fromhex(s.span_id).rstrip(b"\0").decode() for s in same.spans] for same in same_calls(tools, tree))
+
+
+def merged(*spans: SpanFacts):
+    """The facts of the one call that the spans show."""
+    tree = Tree({(s.trace_id, s.span_id): s for s in spans})
+    (same,) = same_calls([s for s in spans if s.call is not None], tree)
+    return one_call(same)
+
+
+def test_a_tool_span_nested_in_one_of_the_same_tool_is_the_same_call():
+    """An instrumentation around a framework that emits its own span shows each call twice."""
+    spans = (tool("outer", 0, 9, tool_name="bot.lookup"), tool("inner", 1, 8, parent="outer"))
+    assert grouped(*spans) == [["outer", "inner"]]
+
+
+def test_a_different_tool_called_by_a_tool_is_a_call_of_its_own():
+    """A tool that runs other tools runs them for real."""
+    assert grouped(tool("code", 0, 9, tool_name="run_code"), tool("inner", 1, 8, parent="code")) == [["code"], ["inner"]]
+
+
+def test_an_agent_between_two_tool_spans_keeps_them_apart():
+    """A sub-agent behind a tool may use a tool of the same name."""
+    spans = (
+        tool("ask", 0, 9, tool_name="lookup"),
+        agent("sub", 1, 8, parent="ask"),
+        tool("inner", 2, 7, parent="sub"),
+    )
+    assert grouped(*spans) == [["ask"], ["inner"]]
+
+
+def test_client_and_server_spans_below_a_host_span_are_one_call():
+    """Host, MCP client and MCP server show one call three times."""
+    spans = (
+        tool("host", 0, 9, tool_name="mcp__orders__lookup"),
+        tool("client", 1, 8, parent="host", layer=Layer.CLIENT),
+        tool("server", 2, 7, parent="client", layer=Layer.SERVER),
+    )
+    assert grouped(*spans) == [["host", "client", "server"]]
+
+
+def test_a_server_span_beside_its_host_span_is_the_same_call():
+    """Some hosts leave the MCP server's span beside their own, within its time."""
+    spans = (
+        tool("host", 0, 9, tool_name="mcp__orders__lookup"),
+        tool("server", 2, 7, layer=Layer.SERVER),
+        tool("later", 20, 29, tool_name="mcp__orders__lookup"),
+        tool("server2", 21, 22, layer=Layer.SERVER),
+    )
+    assert grouped(*spans) == [["host", "server"], ["later", "server2"]]
+
+
+def test_two_parallel_hosts_each_take_one_server_span():
+    """Overlapping calls of one tool must not both claim the same server span."""
+    spans = (
+        tool("host1", 0, 20, tool_name="lookup", args="1"),
+        tool("host2", 1, 21, tool_name="lookup", args="2"),
+        tool("srv1", 2, 18, layer=Layer.SERVER),
+        tool("srv2", 3, 19, layer=Layer.SERVER),
+    )
+    assert [len(names) for names in grouped(*spans)] == [2, 2]
+
+
+def test_a_link_joins_the_two_halves_of_a_call_across_traces():
+    """Agent side and server side of one call in two traces."""
+    spans = (
+        tool("host", 0, 9),
+        tool("server", 1, 8, trace_id=OTHER_TRACE, layer=Layer.SERVER, links=(key("host"),)),
+    )
+    assert grouped(*spans) == [["host", "server"]]
+
+
+def test_copies_under_new_span_ids_are_one_call():
+    """Equal call id, start and end in one trace: the same call, re-identified on its way."""
+    spans = tuple(tool(name, 0, 9, call_id="c1") for name in ("one", "two", "three"))
+    tree = Tree({(s.trace_id, s.span_id): s for s in spans})
+    (same,) = same_calls(spans, tree)
+    assert (len(same.spans), same.reidentified) == (3, 2)
+
+
+def test_an_equal_call_id_alone_joins_nothing():
+    """Call ids are reused: by resumed runs, and by models that number their calls anew."""
+    assert grouped(tool("one", 0, 9, call_id="c1"), tool("two", 20, 29, call_id="c1")) == [["one"], ["two"]]
+
+
+def test_gaps_of_the_outer_span_are_filled_from_the_inner_one():
+    """The call id is often on the inner span only, the arguments on the outer one only."""
+    facts = merged(tool("outer", 0, 9, args="x", result=None), tool("inner", 1, 8, parent="outer", args=None, call_id="c1"))
+    assert (facts.call_id, facts.call_digest is not None, facts.result_digest is not None) == ("c1", True, True)
+
+
+def test_an_error_on_any_layer_is_an_error_of_the_call():
+    """Hosts report a handled error as success; the inner span knows better."""
+    facts = merged(
+        tool("outer", 0, 9, outcome=Outcome.OK, call={"result_class": ResultClass.CONTENT}),
+        tool(
+            "inner",
+            1,
+            8,
+            parent="outer",
+            outcome=Outcome.ERROR,
+            call={"error_category": ErrorCategory.PERMISSION, "error_type": "Denied"},
+        ),
+    )
+    assert (facts.outcome, facts.result_class, facts.error_category, facts.error_type) == (
+        Outcome.ERROR,
+        ResultClass.ERROR,
+        ErrorCategory.PERMISSION,
+        "Denied",
+    )
+
+
+def test_a_ring_of_parents_ends():
+    """Hostile parents that point at each other are climbed once."""
+    spans = (tool("a", 0, 9, parent="b", tool_name="x"), tool("b", 1, 8, parent="a", tool_name="y"))
+    assert grouped(*spans) == [["a"], ["b"]]

@@ -1,0 +1,444 @@
+"""From spans to runs: identity, turns, order, gaps, endings."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.assembly.build import OTHER_TRACE, agent, chat, digest, key, not_a_call, span, tool
+
+from otel_loopguard import policy
+from otel_loopguard.assembly import assemble
+from otel_loopguard.model import (
+    Action,
+    DecisionFacts,
+    Duplicates,
+    Effect,
+    Finish,
+    Flag,
+    NotACall,
+    Role,
+    Run,
+    SpanFacts,
+    TerminationReason,
+)
+
+DEFAULT = policy.default()
+
+
+def runs_of(*spans: SpanFacts) -> tuple[Run, ...]:
+    """The runs, checked to be the same for shuffled and repeated spans (duplicates aside)."""
+    expected = assemble(spans, DEFAULT)
+    shuffled = list(spans)
+    random.Random(7).shuffle(shuffled)
+    assert assemble(shuffled, DEFAULT) == expected
+    again = assemble([*shuffled, *shuffled], DEFAULT)
+    assert [(r.run_id, r.calls, r.flags, r.termination) for r in again] == [
+        (r.run_id, r.calls, r.flags, r.termination) for r in expected
+    ]
+    return expected
+
+
+def one_run(*spans: SpanFacts) -> Run:
+    """The only run."""
+    (run,) = runs_of(*spans)
+    return run
+
+
+def turns(run: Run) -> list[int]:
+    """Turn numbers in call order."""
+    return [call.turn for call in run.calls]
+
+
+# --- identity ------------------------------------------------------------------------------------------
+
+
+def test_two_outermost_agents_in_one_trace_are_two_runs():
+    """A request that asks two agents has two runs; the first bears the trace's name."""
+    first, second = runs_of(
+        span("http", 0, 99),
+        agent("one", 1, 40, parent="http"),
+        tool("a", 2, 3, parent="one"),
+        agent("two", 41, 90, parent="http"),
+        tool("b", 42, 43, parent="two"),
+    )
+    assert (first.run_id, len(first.calls), len(second.calls)) == (first.trace_ids[0], 1, 1)
+    assert second.run_id.startswith(first.run_id + ":")
+
+
+def test_sub_agents_belong_to_the_run_of_the_outermost_agent():
+    """A hand-over or a sub-agent is not a new run."""
+    run = one_run(
+        span("flow", 0, 99, role=Role.WORKFLOW),
+        agent("one", 1, 40, parent="flow", agent_name="A"),
+        tool("a", 2, 3, parent="one"),
+        agent("two", 41, 90, parent="flow", agent_name="B"),
+        tool("b", 42, 43, parent="two"),
+    )
+    assert [call.agent for call in run.calls] == ["A", "B"]
+
+
+def test_tool_spans_without_any_agent_join_by_conversation():
+    """Tool spans that are roots of their own traces are one run, and the verdict says how that was known."""
+    spans = [
+        tool(f"t{n}", n * 10, n * 10 + 5, trace_id=f"{n:032x}", conversation="conv") for n in range(1, 7)
+    ]
+    run = one_run(*spans)
+    assert (len(run.calls), len(run.trace_ids), Flag.ORPHAN_ROOTS in run.flags) == (6, 6, True)
+
+
+def test_a_conversation_does_not_join_two_agent_runs():
+    """Two runs of one conversation stay two runs: frameworks give all of a user's runs one id."""
+    found = runs_of(
+        agent("one", 0, 9, conversation="conv"),
+        tool("a", 1, 2, parent="one", conversation="conv"),
+        agent("two", 20, 29, trace_id=OTHER_TRACE, conversation="conv"),
+        tool("b", 21, 22, parent="two", trace_id=OTHER_TRACE, conversation="conv"),
+    )
+    assert [len(run.calls) for run in found] == [1, 1]
+
+
+def test_a_tool_span_whose_parents_are_lost_stays_in_the_traces_run():
+    """A lost span in between must not make a run of its own."""
+    run = one_run(agent("one", 0, 99), tool("a", 1, 2, parent="one"), tool("b", 3, 4, parent="lost"))
+    assert (len(run.calls), Flag.NO_ROOT in run.flags) == (2, True)
+
+
+def test_an_agent_in_another_trace_that_links_to_a_tool_span_is_part_of_its_run():
+    """A sub-agent in another service is inside the call that started it."""
+    run = one_run(
+        agent("host", 0, 99),
+        tool("ask", 1, 90, parent="host", tool_name="ask"),
+        agent("sub", 2, 80, trace_id=OTHER_TRACE, links=(key("ask"),)),
+        tool("a", 3, 4, parent="sub", trace_id=OTHER_TRACE),
+    )
+    assert (len(run.calls), len(run.trace_ids)) == (2, 2)
+
+
+def test_an_explicit_run_id_outranks_everything():
+    """The application's own name for a run joins traces and splits them."""
+    found = runs_of(
+        agent("one", 0, 9, run_id="job"),
+        tool("a", 1, 2, parent="one"),
+        agent("two", 20, 29, trace_id=OTHER_TRACE, run_id="job"),
+        tool("b", 21, 22, parent="two", trace_id=OTHER_TRACE),
+    )
+    assert [(run.run_id, len(run.calls)) for run in found] == [("job", 2)]
+
+
+def test_making_an_agent_is_no_run():
+    """`create_agent` traces hold no run."""
+    assert runs_of(span("setup", 0, 1, role=Role.SETUP)) == ()
+
+
+def test_model_responses_outside_any_agent_are_no_run():
+    """A plain model call is nobody's run."""
+    assert runs_of(chat("c", 0, 1)) == ()
+
+
+# --- turns ----------------------------------------------------------------------------------------------
+
+
+def test_calls_below_one_turn_span_are_siblings():
+    """The framework's turn span decides."""
+    run = one_run(
+        agent("one", 0, 99),
+        span("turn1", 1, 20, parent="one", role=Role.TURN),
+        tool("a", 2, 9, parent="turn1", args="1"),
+        tool("b", 10, 12, parent="turn1", args="2"),
+        span("turn2", 21, 40, parent="one", role=Role.TURN),
+        tool("c", 22, 30, parent="turn2", args="1"),
+    )
+    assert turns(run) == [1, 1, 2]
+
+
+def test_a_step_number_on_the_tool_span_decides():
+    """Parallel calls of one step have parents of their own but one step number."""
+    run = one_run(
+        agent("one", 0, 99),
+        tool("a", 2, 9, parent="one", turn="2", args="1"),
+        tool("b", 3, 8, parent="one", turn="2", args="2"),
+        tool("c", 20, 30, parent="one", turn="4"),
+    )
+    assert turns(run) == [1, 1, 2]
+
+
+def test_the_response_that_names_the_call_id_decides():
+    """A response that ends after its first call started still asked for it."""
+    run = one_run(
+        agent("one", 0, 99),
+        chat("c1", 1, 20, parent="one", requested=("x", "y")),
+        tool("a", 5, 9, parent="one", call_id="x", args="1"),
+        tool("b", 21, 25, parent="one", call_id="y", args="2"),
+        chat("c2", 30, 40, parent="one", requested=("z",)),
+        tool("c", 41, 45, parent="one", call_id="z"),
+    )
+    assert turns(run) == [1, 1, 2]
+
+
+def test_else_the_response_that_ended_last_decides():
+    """Calls between two responses were asked for by the first."""
+    run = one_run(
+        agent("one", 0, 99),
+        chat("c1", 1, 2, parent="one"),
+        tool("a", 3, 9, parent="one", args="1"),
+        tool("b", 4, 9, parent="one", args="2"),
+        chat("c2", 10, 11, parent="one"),
+        tool("c", 12, 15, parent="one"),
+    )
+    assert turns(run) == [1, 1, 2]
+
+
+def test_without_responses_overlap_decides():
+    """Calls that overlap in time were asked for together; calls one after another were not."""
+    run = one_run(
+        agent("one", 0, 99),
+        tool("a", 1, 9, parent="one", args="1"),
+        tool("b", 5, 12, parent="one", args="2"),
+        tool("c", 12, 15, parent="one"),
+    )
+    assert turns(run) == [1, 1, 2]
+
+
+def test_more_calls_than_a_response_asked_for_are_turns_of_their_own():
+    """A lost response must not make a sequence look like siblings, or a loop would be counted once."""
+    run = one_run(
+        agent("one", 0, 99),
+        chat("c1", 1, 2, parent="one", requested_calls=1),
+        tool("a", 3, 4, parent="one"),
+        tool("b", 5, 6, parent="one"),
+        tool("c", 7, 8, parent="one"),
+    )
+    assert turns(run) == [1, 2, 3]
+
+
+def test_another_agents_response_gives_no_turn():
+    """Turns are an agent's own: a response of B between two calls of A's one turn does not split it."""
+    run = one_run(
+        agent("flow", 0, 99, agent_name=None),
+        agent("one", 1, 98, parent="flow", agent_name="A"),
+        agent("two", 1, 98, parent="flow", agent_name="B"),
+        chat("c1", 2, 3, parent="one"),
+        tool("a", 4, 5, parent="one", args="1"),
+        chat("c2", 6, 7, parent="two"),
+        tool("b", 8, 9, parent="one", args="2"),
+    )
+    assert turns(run) == [1, 1]
+
+
+def test_agents_of_one_name_that_overlap_are_kept_apart():
+    """Three workers of one name that read one file each do not repeat each other."""
+    run = one_run(
+        agent("boss", 0, 99, agent_name="boss"),
+        *(agent(f"w{n}", n, 90, parent="boss", agent_name="worker") for n in (1, 2, 3)),
+        *(tool(f"t{n}", 10 + n, 20, parent=f"w{n}") for n in (1, 2, 3)),
+    )
+    assert sorted(call.agent for call in run.calls) == ["worker", "worker#2", "worker#3"]
+
+
+def test_an_agent_that_gets_the_work_back_is_the_same_agent():
+    """A → B → A under one workflow: the second A goes on where the first stopped."""
+    run = one_run(
+        span("flow", 0, 99, role=Role.WORKFLOW),
+        agent("a1", 1, 10, parent="flow", agent_name="A"),
+        tool("x", 2, 3, parent="a1"),
+        agent("b1", 11, 20, parent="flow", agent_name="B"),
+        agent("a2", 21, 30, parent="flow", agent_name="A"),
+        tool("y", 22, 23, parent="a2"),
+    )
+    assert [call.agent for call in run.calls] == ["A", "A"]
+
+
+# --- order ----------------------------------------------------------------------------------------------
+
+
+def test_a_producers_own_start_numbers_outrank_its_clock():
+    """A clock that was set back does not turn the order round."""
+    run = one_run(
+        agent("one", 0, 99),
+        tool("a", 20, 21, parent="one", args="first", producer="p", started=1),
+        tool("b", 10, 11, parent="one", args="second", producer="p", started=2),
+    )
+    assert [call.facts.call_digest for call in run.calls] == [digest("lookupfirst"), digest("lookupsecond")]
+
+
+def test_a_child_that_starts_a_second_before_its_parent_is_flagged():
+    """Clocks that disagree by more than a second are said, not trusted silently."""
+    at_limit = one_run(agent("one", 1000, 9000), tool("a", 0, 1, parent="one", host="h2"))
+    beyond = one_run(agent("one", 1001, 9000), tool("a", 0, 1, parent="one", host="h2"))
+    assert (Flag.CLOCK_SKEW in at_limit.flags, Flag.CLOCK_SKEW in beyond.flags) == (False, True)
+
+
+def test_a_write_timed_by_a_skewed_clock_makes_the_order_uncertain():
+    """Whether the write lies between the equal calls decides, and no clock can say."""
+    spans = (
+        agent("one", 5000, 99000, host="h1"),
+        tool("a", 6000, 6001, parent="one", host="h1"),
+        tool("b", 8000, 8001, parent="one", host="h1"),
+        tool("w", 1000, 1001, parent="one", host="h2", tool_name="patch", call={"effect": Effect.WRITE}),
+    )
+    assert Flag.ORDER_UNCERTAIN in one_run(*spans).flags
+    without_write = one_run(*spans[:3], tool("w", 1000, 1001, parent="one", host="h2", tool_name="peek"))
+    assert Flag.ORDER_UNCERTAIN not in without_write.flags
+
+
+# --- what is missing ---------------------------------------------------------------------------------------
+
+
+def test_a_hole_in_a_producers_numbers_is_named():
+    """Numbers 1, 2, 5 say that 3 and 4 are lost, after the second call."""
+    run = one_run(*(tool(f"t{n}", n, n + 1, sequence=n, args=str(n)) for n in (1, 2, 5)))
+    assert (run.missing_sequences, run.gaps, Flag.SEQUENCE_GAP in run.flags) == ((3, 4), (2,), True)
+
+
+def test_numbers_are_each_producers_own():
+    """Two processes both begin at 1."""
+    run = one_run(
+        *(tool(f"a{n}", n, n + 1, sequence=n, producer="p", args=f"a{n}") for n in (1, 2)),
+        *(tool(f"b{n}", n, n + 1, sequence=n, producer="q", args=f"b{n}") for n in (1, 2)),
+        span("end1", 9, 9, role=Role.RUN_END, producer="p", run_calls=2),
+        span("end2", 9, 9, role=Role.RUN_END, producer="q", run_calls=2),
+    )
+    assert (run.missing_sequences, run.flags & {Flag.SEQUENCE_GAP, Flag.PRODUCER_NOT_CLOSED}) == ((), frozenset())
+
+
+def test_a_producer_that_said_how_many_calls_it_gave_shows_a_lost_tail():
+    """The last calls are the likeliest to be lost, and leave no hole."""
+    run = one_run(
+        tool("a", 1, 2, sequence=1, producer="p"), span("end", 9, 9, role=Role.RUN_END, producer="p", run_calls=3)
+    )
+    assert run.missing_sequences == (2, 3)
+
+
+def test_a_producer_that_never_closed_is_flagged():
+    """A process that was killed may have made more calls than it exported."""
+    assert Flag.PRODUCER_NOT_CLOSED in one_run(tool("a", 1, 2, sequence=1, producer="p")).flags
+
+
+def test_a_forged_number_does_not_fill_memory():
+    """A sequence of 10^15 lists a bounded number of holes."""
+    run = one_run(tool("a", 1, 2, sequence=10**15))
+    assert len(run.missing_sequences) == 1000
+
+
+def test_a_requested_call_that_no_span_shows_is_counted():
+    """Asked for two, saw one, and nothing says that the run was ended in between."""
+    run = one_run(
+        agent("one", 0, 99),
+        chat("c1", 1, 2, parent="one", requested=("x", "y")),
+        tool("a", 3, 4, parent="one", call_id="x"),
+        chat("c2", 5, 6, parent="one", requested=("z",)),
+        tool("b", 7, 8, parent="one", call_id="z"),
+    )
+    assert (run.requested_unseen, Flag.REQUESTED_NOT_SEEN in run.flags) == (1, True)
+
+
+def test_a_limit_explains_the_calls_of_the_last_response_only():
+    """A run that a limit ended did not dispatch what it was asked for last."""
+    run = one_run(
+        agent("one", 0, 99, termination=TerminationReason.TURN_LIMIT),
+        chat("c1", 1, 2, parent="one", requested=("x", "lost")),
+        tool("a", 3, 4, parent="one", call_id="x"),
+        chat("c2", 5, 6, parent="one", requested=("y",)),
+    )
+    assert (run.requested_unseen, Flag.REQUESTED_NOT_DISPATCHED in run.flags) == (1, True)
+
+
+def test_spans_without_call_ids_stand_for_requested_ones():
+    """Where tool spans carry no ids, numbers must do."""
+    run = one_run(
+        agent("one", 0, 99),
+        chat("c1", 1, 2, parent="one", requested=("x",)),
+        tool("a", 3, 4, parent="one"),
+        chat("c2", 5, 6, parent="one", requested=("y",)),
+        not_a_call("b", 7, 8, NotACall.HANDOFF, parent="one"),
+    )
+    assert run.requested_unseen == 0
+
+
+# --- endings ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inner", [True, False])
+def test_a_limit_inside_a_tool_call_is_the_sub_agents_not_the_runs(inner: bool):  # noqa: FBT001 - a parameter
+    """A sub-agent that ran into its limit was handled by the agent above."""
+    run = one_run(
+        agent("one", 0, 99),
+        tool("ask", 1, 50, parent="one"),
+        agent("sub", 2, 49, parent="ask" if inner else "one", termination=TerminationReason.TURN_LIMIT),
+    )
+    assert run.termination is (TerminationReason.UNKNOWN if inner else TerminationReason.TURN_LIMIT)
+
+
+def test_a_last_response_that_stopped_without_asking_is_a_final_answer():
+    """The only sign that is left where no content is recorded."""
+    run = one_run(
+        agent("one", 0, 99),
+        chat("c1", 1, 2, parent="one", finish=Finish.TOOL_CALLS),
+        tool("a", 3, 4, parent="one"),
+        chat("c2", 5, 6, parent="one", finish=Finish.STOP),
+    )
+    assert (run.final_answer, run.termination) == (True, TerminationReason.FINAL_ANSWER)
+
+
+def test_a_stop_before_the_last_call_is_no_final_answer():
+    """An answer that was followed by a call was not the last word."""
+    run = one_run(
+        agent("one", 0, 99), chat("c1", 1, 2, parent="one", finish=Finish.STOP), tool("a", 3, 4, parent="one")
+    )
+    assert (run.final_answer, run.termination) == (False, TerminationReason.UNKNOWN)
+
+
+def test_a_run_end_span_outranks_what_agents_say():
+    """The application's own word on how its run ended."""
+    run = one_run(
+        agent("one", 0, 99, termination=TerminationReason.TURN_LIMIT),
+        span("end", 98, 98, parent="one", role=Role.RUN_END, termination=TerminationReason.LOOP_GUARD),
+    )
+    assert run.termination is TerminationReason.LOOP_GUARD
+
+
+def test_an_agent_without_calls_is_a_run_and_says_so():
+    """No tool spans at all is a fact of its own, not a clean run."""
+    silent = one_run(agent("one", 0, 99))
+    spoke = one_run(agent("one", 0, 99), chat("c", 1, 2, parent="one", requested=(), finish=Finish.STOP))
+    assert (Flag.NO_TOOL_SPANS in silent.flags, silent.scorable_without_calls) == (True, False)
+    assert spoke.scorable_without_calls
+
+
+# --- counts ----------------------------------------------------------------------------------------------
+
+
+def test_duplicates_are_told_apart():
+    """Identical copies, layers and re-identified copies are different faults."""
+    spans = (
+        tool("a", 0, 9, call_id="c1"),
+        tool("a", 0, 9, call_id="c1"),
+        tool("copy", 0, 9, call_id="c1"),
+        tool("inner", 1, 8, parent="a", args=None),
+    )
+    (run,) = assemble(spans, DEFAULT)
+    assert run.duplicates == Duplicates(identical=1, reidentified=1, layered=1)
+
+
+def test_tokens_of_a_response_are_counted_once():
+    """Two calls of one response share its tokens."""
+    run = one_run(
+        agent("one", 0, 99),
+        chat("c1", 1, 2, parent="one", tokens=120),
+        tool("a", 3, 9, parent="one", args="1"),
+        tool("b", 4, 9, parent="one", args="2"),
+    )
+    assert [call.tokens for call in run.calls] == [120, 0]
+
+
+def test_a_decision_is_placed_at_the_call_it_was_about():
+    """A denial names the call it refused."""
+    decision = DecisionFacts(call_id="x", action=Action.DENY, enforced=True)
+    run = one_run(
+        agent("one", 0, 99),
+        tool("a", 3, 4, parent="one", call_id="x"),
+        tool("b", 5, 6, parent="one", call_id="y"),
+        span("d", 3, 3, parent="one", role=Role.DECISION, decision=decision),
+    )
+    assert [(placed.call, placed.after_call) for placed in run.decisions] == [(1, 0)]
