@@ -94,7 +94,7 @@ def _read_span(span: dict[str, Any], scope: str, resource: dict[str, Value], rep
     pairs, malformed = _pairs(span.pop("attributes", None))
     try:
         fields = msgspec.convert(span, SpanFields, strict=False)
-    except msgspec.ValidationError:
+    except ValueError:  # of msgspec, or of text with half a surrogate pair where no text belongs
         return [report(Reason.BAD_SPAN)]
     fields.attributes = pairs
     return item(fields, scope, resource, report, malformed=malformed)
@@ -110,6 +110,6 @@ def _pairs(value: Any) -> tuple[list[KeyValue], int]:
     for pair in value:
         try:
             found.append(msgspec.convert(pair, KeyValue))
-        except msgspec.ValidationError:
+        except ValueError:
             continue
     return found, len(value) - len(found)

@@ -161,6 +161,13 @@ def test_bad_span_costs_itself_only(changes: dict[str, Any], reason: Reason) -> 
     assert [(2, reason)] == reasons(b"\n" + line(request(before, span(**changes), after)))
 
 
+def test_lone_surrogates_where_no_text_belongs() -> None:
+    """Half a surrogate pair in place of an attribute or a list costs that part, and raises nothing."""
+    (read_span,) = read_spans(line(request(span(attributes=["\ud800"]))))
+    assert 1 == read_span.dropped_attributes
+    assert [(1, Reason.BAD_SPAN)] == reasons(line(request(span(events="\ud800"))))
+
+
 @pytest.mark.parametrize("not_a_span", [None, 5, "x", []])
 def test_something_else_among_spans(not_a_span: Any) -> None:
     """What is no object among the spans gives a reason, and the span beside it is read."""

@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     random_ = random.Random(options.seed)
     makers = _makers(_seeds())
     seen: collections.Counter[str] = collections.Counter()
-    for _ in range(options.count):
+    for number in range(options.count):
         data = random_.choice(makers)(random_)
         fmt = random_.choice((Format.AUTO, Format.AUTO, Format.OTLP_JSON, Format.OTLP_PROTO, Format.CALLS))
         try:
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     assert isinstance(item, Span | CallRecord)
                     seen[type(item).__name__] += 1
         except BaseException:
-            print(f"failed under {fmt} on {data.hex()}")
+            print(f"failed on input {number} of seed {options.seed} under {fmt}: {data[:200].hex()}")
             raise
     for word, count in seen.most_common():
         print(f"{count:9} {word}")
