@@ -5,16 +5,19 @@ Invariants: they hold no content, and what does not have the contract's shape is
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from otel_loopguard import attributes as attr
-from otel_loopguard.dialects import payload
 from otel_loopguard.dialects.own import OwnAttributes, read_own
 from otel_loopguard.dialects.reading import Reading
-from otel_loopguard.model import Action, DecisionFacts, Role, Span, TerminationReason
+from otel_loopguard.model import Action, DecisionFacts, Role, Span, TerminationReason, Value
 
 NAME: Final = "loopguard"
 CONTENT_KEYS: Final[frozenset[str]] = frozenset()
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+"""What names our processor lets pass, `_n:` and a digest included."""
 
 
 def read(span: Span) -> Reading | None:
@@ -27,8 +30,8 @@ def read(span: Span) -> Reading | None:
         return Reading(
             role=Role.DECISION,
             dialect=NAME,
-            tool=payload.name_or_none(span.attributes.get(attr.TOOL_NAME)),
-            call_id=payload.name_or_none(span.attributes.get(attr.TOOL_CALL_ID)),
+            tool=_name(span.attributes.get(attr.TOOL_NAME)),
+            call_id=_name(span.attributes.get(attr.TOOL_CALL_ID)),
             agent=own.agent_id,
             turn=own.turn_id,
             decision=_decision(span, own),
@@ -46,10 +49,14 @@ def _decision(span: Span, own: OwnAttributes) -> DecisionFacts | None:
     if own.action is None or own.action is Action.ALLOW:
         return None
     return DecisionFacts(
-        call_id=payload.name_or_none(span.attributes.get(attr.TOOL_CALL_ID)),
+        call_id=_name(span.attributes.get(attr.TOOL_CALL_ID)),
         action=own.action,
         enforced=own.enforced is True,
         reason=own.reason,
-        tool=payload.name_or_none(span.attributes.get(attr.TOOL_NAME)),
+        tool=_name(span.attributes.get(attr.TOOL_NAME)),
         call_digest=own.call_digest,
     )
+
+
+def _name(value: Value) -> str | None:
+    return value if isinstance(value, str) and _NAME.fullmatch(value) else None

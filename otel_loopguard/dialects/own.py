@@ -30,6 +30,7 @@ from otel_loopguard.model import (
 )
 
 PREFIX: Final = "loopguard."
+SCHEMA_VERSION: Final = 1
 MAX_REQUESTED: Final = 1024
 """Call ids of one model response that are read; more than this is malformed."""
 
@@ -74,7 +75,9 @@ class OwnAttributes(msgspec.Struct, kw_only=True):
         if not self.call:
             return facts
         changes = dict(self.call)
-        if "call_digest" in changes:
+        if "call_unknown" in changes:
+            changes["call_digest"] = None  # they exclude each other: a stated reason outweighs a digest
+        elif "call_digest" in changes:
             changes["call_unknown"] = None
         if "result_digest" in changes:
             changes["result_unknown"] = None
@@ -105,6 +108,9 @@ def read_own(attributes: Mapping[str, Value]) -> OwnAttributes:
     names = [name for name in attributes if name.startswith(PREFIX)]
     if not names:
         return _ABSENT
+    schema = attributes.get(attr.SCHEMA, SCHEMA_VERSION)
+    if schema != SCHEMA_VERSION or isinstance(schema, bool):
+        return OwnAttributes(malformed=True)  # another contract: nothing in it can be taken at this one's word
     own = OwnAttributes(present=True, call={})
     for name in names:
         value = attributes[name]

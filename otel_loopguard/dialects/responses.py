@@ -132,6 +132,8 @@ class _Found:
             self.call(part)
         elif isinstance(part.get("toolUse"), Mapping):
             self.call(part["toolUse"])
+        elif isinstance(part.get("tool_call"), Mapping):
+            self.call(part["tool_call"])
         elif kind in ("text", "output_text") or (kind is None and "text" in part):
             text = part.get("content", part.get("text"))
             self.text = self.text or text != ""
