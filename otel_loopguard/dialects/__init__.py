@@ -14,10 +14,13 @@ from otel_loopguard.dialects import (
     genai,
     google_adk,
     haystack,
+    langsmith,
+    logfire,
     loopguard,
     mcp,
     openai_agents,
     openinference,
+    openllmetry,
     pydantic_ai,
     strands,
     vercel_legacy,
@@ -30,12 +33,16 @@ __all__ = ["BY_KEY", "BY_NAME", "BY_SCOPE", "Dialect", "Reading", "content_keys"
 BY_NAME: Final[Mapping[str, Dialect]] = {
     attr.DECISION_SPAN: loopguard.read,
     attr.RUN_END_SPAN: loopguard.read,
+    openllmetry.RESPONSE_SPAN: openllmetry.read,  # its scope is another instrumentation's, too
     **dict.fromkeys(haystack.ROLES, haystack.read),
 }
 """Dialects whose spans are known by their names: asked first, the names are their own."""
 
 BY_KEY: Final[tuple[tuple[str, Dialect], ...]] = (
+    (attr.LOGFIRE_SPAN_TYPE, logfire.read),  # its pending spans are copies of spans of every dialect
     (attr.OPENINFERENCE_KIND, openinference.read),  # also on native spans that its processors complete
+    (attr.TRACELOOP_KIND, openllmetry.read),
+    (attr.LANGSMITH_KIND, langsmith.read),
     (attr.MCP_METHOD, mcp.read),  # also has an operation: before the conventions
     (attr.VERCEL_OPERATION, vercel_legacy.read),  # model spans carry gen_ai names, too
 )
@@ -43,6 +50,7 @@ BY_KEY: Final[tuple[tuple[str, Dialect], ...]] = (
 dialects come first, since they carry more than the span they were added to."""
 
 BY_SCOPE: Final[Mapping[str, Dialect]] = {
+    **dict.fromkeys(openllmetry.SCOPES, openllmetry.read),
     openai_agents.SCOPE: openai_agents.read,
     pydantic_ai.SCOPE: pydantic_ai.read,
     strands.SCOPE: strands.read,
@@ -55,10 +63,13 @@ _MODULES: Final = (
     genai,
     google_adk,
     haystack,
+    langsmith,
+    logfire,
     loopguard,
     mcp,
     openai_agents,
     openinference,
+    openllmetry,
     pydantic_ai,
     strands,
     vercel_legacy,

@@ -1,7 +1,7 @@
 """Reads OpenLLMetry (Traceloop) spans, whichever framework's instrumentation wrote them.
 
-Its model responses follow the gen_ai names; those of openai-agents have no mark of OpenLLMetry's at all (their scope
-is another instrumentation's, too) and are left to the gen_ai dialect. Tool spans are read in `openllmetry_tools`.
+Its model responses follow the gen_ai names; those of openai-agents have no mark of OpenLLMetry's but their name, since
+their scope is another instrumentation's, too. Tool spans are read in `openllmetry_tools`.
 Invariants: a foreign span costs two lookups.
 """
 
@@ -16,7 +16,7 @@ from otel_loopguard.dialects.openllmetry_tools import NAME
 from otel_loopguard.dialects.reading import Reading
 from otel_loopguard.model import NotACall, Outcome, Role, Span, TerminationReason, Value
 
-__all__ = ["CONTENT_KEYS", "NAME", "read"]
+__all__ = ["CONTENT_KEYS", "NAME", "RESPONSE_SPAN", "SCOPES", "read"]
 
 CONTENT_KEYS: Final[frozenset[str]] = frozenset(
     {
@@ -45,7 +45,8 @@ CONTENT_KEYS: Final[frozenset[str]] = frozenset(
 )
 """Attribute names that hold content; a name that ends in a dot is the head of names."""
 
-_SCOPES: Final = frozenset(
+RESPONSE_SPAN: Final = "openai.response"
+SCOPES: Final = frozenset(
     f"opentelemetry.instrumentation.{name}"
     for name in ("agno", "crewai", "crewai.instrumentation", "langchain", "llamaindex", "mcp", "mcp.instrumentation")
 )
@@ -67,10 +68,10 @@ def read(span: Span) -> Reading | None:
     """Reads one span.
 
     Returns:
-        None where the span has neither OpenLLMetry's kind nor a scope of its own; OTHER for its noise.
+        None where the span has neither OpenLLMetry's kind nor a scope or name of its own; OTHER for its noise.
     """
     kind = span.attributes.get(attr.TRACELOOP_KIND)
-    if kind is None and span.scope not in _SCOPES:
+    if kind is None and span.scope not in SCOPES and span.name != RESPONSE_SPAN:
         return None
     role = _role(span, kind)
     if role is Role.TOOL:
