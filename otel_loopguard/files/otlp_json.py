@@ -22,13 +22,14 @@ from otel_loopguard.files.spans import (
     Report,
     SpanError,
     count,
-    nanoseconds,
     parent_id,
     span_id,
     trace_id,
+    whole_number,
 )
 from otel_loopguard.model import Span, SpanEvent, SpanKey, Value
 
+_MAX_SIGNED: Final = 2**63 - 1
 _DOUBLES: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _KINDS: Final = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
 _DIGITS: Final = frozenset("012345")
@@ -173,7 +174,7 @@ def item(
     """
     try:
         key = trace_id(span.trace_id), span_id(span.span_id)
-        start, end = nanoseconds(span.start_time_unix_nano), nanoseconds(span.end_time_unix_nano)
+        start, end = whole_number(span.start_time_unix_nano), whole_number(span.end_time_unix_nano)
         events = tuple(map(_event, span.events)) if span.events else ()
     except SpanError as error:
         return [report(error.reason)]
@@ -211,7 +212,7 @@ def item(
 
 def _event(event: EventFields) -> SpanEvent:
     values, _ = attributes(event.attributes)
-    return SpanEvent(event.name or "", values, nanoseconds(event.time_unix_nano))
+    return SpanEvent(event.name or "", values, whole_number(event.time_unix_nano))
 
 
 def _links(links: Iterable[LinkFields]) -> tuple[SpanKey, ...]:
@@ -282,9 +283,12 @@ def _integer(value: float | str) -> int:
     if value == "" or (isinstance(value, float) and not value.is_integer()):
         raise ValueError
     try:
-        return nanoseconds(value)
+        number = whole_number(value)
     except SpanError:
         raise ValueError from None
+    if number > _MAX_SIGNED:
+        raise ValueError
+    return number
 
 
 def _double(value: float | str) -> float:

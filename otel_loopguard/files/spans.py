@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from otel_loopguard.files.reasons import Reason
 from otel_loopguard.model import BadInput, Span
@@ -20,6 +20,8 @@ Report: TypeAlias = Callable[[str], BadInput]
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 _SPAN_ID: Final = re.compile(r"[0-9a-f]{16}")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
+_MIN_SIGNED: Final = -(2**63)
+_MAX_UNSIGNED: Final = 2**64 - 1
 _BASE64_LENGTHS: Final = {32: 24, 16: 12}
 NO_ID: Final = frozenset({"", "0" * 32, "0" * 16})
 
@@ -55,7 +57,9 @@ def _id(text: str | None, shape: re.Pattern[str], length: int, missing: Reason, 
     lowered = text.lower()
     if shape.fullmatch(lowered):
         return lowered
-    raise SpanError(Reason.BASE64_ID if len(text) == _BASE64_LENGTHS[length] and text.endswith("=") else bad)
+    raise SpanError(Reason.BASE64_ID if len(text) == _MIN_SIGNED: Final = -(2**63)
+_MAX_UNSIGNED: Final = 2**64 - 1
+_BASE64_LENGTHS[length] and text.endswith("=") else bad)
 
 
 def parent_id(text: str | None) -> tuple[str | None, Reason | None]:
@@ -68,23 +72,26 @@ def parent_id(text: str | None) -> tuple[str | None, Reason | None]:
         return None, Reason.BAD_PARENT_ID
 
 
-def nanoseconds(value: float | str | None) -> int:
-    """A time as OTLP/JSON writes it, number or text; 0 where absent. Raises SpanError."""
-    if type(value) is int:
-        return value
+def whole_number(value: float | str | None) -> int:
+    """A time or another whole number as OTLP/JSON writes it, number or text; 0 where absent. Raises SpanError past 64 bits."""
     if value is None or value == "":
         return 0
     if isinstance(value, str):
-        if _WHOLE.fullmatch(value):
-            return int(value)
-    elif value == value and abs(value) < 2.0**70:  # noqa: PLR0124 - false for NaN
-        return int(value)
-    raise SpanError(Reason.BAD_TIME)
+        if not _WHOLE.fullmatch(value):
+            raise SpanError(Reason.BAD_TIME)
+        number = int(value)
+    elif isinstance(value, float) and not abs(value) < _MAX_UNSIGNED:  # also NaN
+        raise SpanError(Reason.BAD_TIME)
+    else:
+        number = int(value)
+    if not _MIN_SIGNED <= number <= _MAX_UNSIGNED:
+        raise SpanError(Reason.BAD_TIME)
+    return number
 
 
-def count(value: Any) -> int:
+def count(value: float | str | None) -> int:
     """A count of dropped things as OTLP/JSON writes it; 0 where absent or senseless."""
     try:
-        return max(0, nanoseconds(value))
+        return max(0, whole_number(value))
     except SpanError:
         return 0

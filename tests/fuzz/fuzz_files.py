@@ -16,7 +16,7 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -29,11 +29,11 @@ _EXAMPLES: Final = Path(__file__).parents[2] / "otel_loopguard" / "examples"
 _MAX_BYTES: Final = 20_000
 _TOKENS: Final = (
     b"{", b"}", b"[", b"]", b'"', b",", b":", b"\\", b"\n", b"\r\n", b"\x00", b"\xff", b"null", b"true", b"1e999",
-    b"NaN", b'"traceId"', b'"trace_id"', b'"resourceSpans"', b'"scope_spans"', b'"intValue"', b'"kvlistValue"', b"{}", b"-0",
+    b"NaN", b'"traceId"', b'"trace_id"', b'"resourceSpans"', b'"scope_spans"', b'"intValue"', b'"kvlistValue"', b"{}",
     b'"run_id"', b'"sequence"', b'"arguments"', b'"\\ud800"', b"9" * 30, b"\xef\xbb\xbf", b"\x0a\xff\xff\x7f",
-    b"[" * 200,
+    b"[" * 200, b"-0",
 )  # fmt: skip
-_WEIRD: Final = (
+_WEIRD: Final[tuple[Any, ...]] = (
     None, True, 0, -1, 2**63, 10**40, 0.5, float("nan"), float("inf"), "", "x", "0" * 16, "0" * 32, "A" * 16, "a" * 32,
     "AAECAwQFBgcICQoLDA0ODw==", "\ud800", "\x00", [], {}, [[]], [None], {"key": 1}, {"values": [None]}, {"values": {}},
     {"stringValue": 1}, {"intValue": "x"}, {"arrayValue": {"values": [{"kvlistValue": {"values": [{}]}}]}}, [{}] * 3,
