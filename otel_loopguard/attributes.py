@@ -98,6 +98,7 @@ STRANDS_STATUS: Final = "gen_ai.tool.status"
 ADK_ARGUMENTS: Final = "gcp.vertex.agent.tool_call_args"
 ADK_RESULT: Final = "gcp.vertex.agent.tool_response"
 ADK_REQUEST: Final = "gcp.vertex.agent.llm_request"
+ADK_SESSION: Final = "gcp.vertex.agent.session_id"
 ADK_RESPONSE: Final = "gcp.vertex.agent.llm_response"
 
 HAYSTACK_TOOL: Final = "haystack.tool.name"

@@ -53,6 +53,7 @@ ROLES: Final[Mapping[str, Role]] = {
 }
 """What a span is, by `gen_ai.operation.name`; any other operation is no part of a run's shape."""
 
+_RESPONSE_ID: Final = "resp_"
 _TOOL_SPAN: Final = "execute_tool "
 _MAX_STEPS: Final = frozenset({"max_steps", "max_turns", "max_iterations"})
 _MESSAGE_EVENTS: Final = frozenset({attr.CHOICE_EVENT, attr.DETAILS_EVENT, "gen_ai.content.completion"})
@@ -190,24 +191,27 @@ def _event_part(span: Span, key: str, kind: str) -> Mapping[str, Value] | None:
 # --- model responses, agents, workflows --------------------------------------------------------------------
 
 
-def chat(span: Span, dialect: str, *, distrust_stop: bool = False) -> Reading:
+def chat(
+    span: Span, dialect: str, *, response: responses.Response | None = None, distrust_stop: bool = False
+) -> Reading:
     """Reads a chat span.
 
     Args:
         span: the span.
         dialect: the name to read it under.
+        response: what the dialect read of the response itself; None to read the conventions' names.
         distrust_stop: the framework's finish reason is `stop` also where the model asked for tools, so that it
             says nothing without the messages.
     """
     outcome, error_type, error_text = ending(span)
-    response = response_of(span)
+    response = response or response_of(span)
     finished = responses.finish(span.attributes.get(attr.FINISH_REASONS))
     if distrust_stop and finished is Finish.STOP and response is None:
         finished = None
     facts = responses.chat(response, finished=finished, attributes=span.attributes)
     conversation = conversation_of(span)
-    if conversation is not None and conversation == span.attributes.get(attr.RESPONSE_ID):
-        conversation = None  # agent-framework mints one for each response
+    if conversation is not None and conversation.startswith(_RESPONSE_ID):
+        conversation = None  # agent-framework gives the id of the response before: another one on each span
     return Reading(
         role=Role.CHAT,
         dialect=dialect,

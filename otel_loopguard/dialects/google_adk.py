@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from otel_loopguard import attributes as attr
-from otel_loopguard.dialects import genai, payload
+from otel_loopguard.dialects import genai, payload, responses
 from otel_loopguard.dialects.reading import NOT_CAPTURED, Content, Reading
 from otel_loopguard.model import NotACall, Outcome, Role, Span, Value
 
@@ -47,8 +47,19 @@ def read(span: Span) -> Reading | None:
     if role is Role.TOOL:
         return _tool(span)
     if role is Role.CHAT:
-        return genai.chat(span, NAME, distrust_stop=True)
+        return _chat(span)
     return genai.read_as(span, role, NAME)
+
+
+def _chat(span: Span) -> Reading:
+    """Reads a model's span; in schema 1 `call_llm` shows the response, around a `generate_content` that does not."""
+    shown = payload.as_dict(_legacy(span.attributes.get(attr.ADK_RESPONSE))).get("content")
+    response = responses.response([{**shown, "role": "assistant"}]) if isinstance(shown, Mapping) else None
+    reading = genai.chat(span, NAME, response=response, distrust_stop=True)
+    session = payload.name_or_none(span.attributes.get(attr.ADK_SESSION))
+    if reading.conversation is None and session is not None:
+        return msgspec.structs.replace(reading, conversation=session)
+    return reading
 
 
 def _tool(span: Span) -> Reading:

@@ -1,28 +1,24 @@
 """openai-agents as its own OpenTelemetry instrumentation writes it (opentelemetry-instrumentation-openai-agents-v2).
 
-Invariants: pure and total on any span. `unknown` spans hold one model response and its tools; texts of messages may
-be the repr of an SDK object, and a response that shows a text may still have asked for tools.
+Invariants: pure and total on any span. `unknown` spans hold one model response and its tools. Of a response's items
+the span shows only one: where that is a call there may be others, and where it is a text there may be calls.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
-
-import msgspec
 
 from otel_loopguard import attributes as attr
 from otel_loopguard.dialects import genai, payload, responses
 from otel_loopguard.dialects.reading import Reading
-from otel_loopguard.model import ChatFacts, Finish, Outcome, Role, Span
+from otel_loopguard.model import Finish, Role, Span
 
 NAME: Final = "openai_agents"
 SCOPE: Final = "opentelemetry.instrumentation.openai_agents"
 CONTENT_KEYS: Final = genai.CONTENT_KEYS
 
 _CALL: Final = "ResponseFunctionToolCall("
-_CALL_ID: Final = re.compile(r"\bcall_id='([^'\\]{1,128})'")
 
 
 def read(span: Span) -> Reading | None:
@@ -43,19 +39,12 @@ def read(span: Span) -> Reading | None:
 
 
 def _chat(span: Span) -> Reading:
-    reading = genai.chat(span, NAME)
     text = _text(span)
-    known = reading.chat or ChatFacts()
-    if text is None or not text.startswith(_CALL):
-        # The text of a response hides the calls that it asked for.
-        unsaid = msgspec.structs.replace(known, requested=None, requested_calls=None, finish=None)
-        return msgspec.structs.replace(reading, chat=unsaid, final_answer=None)
-    ids = tuple(_CALL_ID.findall(text)[: responses.MAX_MESSAGES])
-    asked = msgspec.structs.replace(
-        known, requested=ids or None, requested_calls=len(ids) or None, finish=Finish.TOOL_CALLS
-    )
-    answered = None if reading.outcome is Outcome.ERROR else False
-    return msgspec.structs.replace(reading, chat=asked, final_answer=answered)
+    if text is not None and text.startswith(_CALL):
+        shown = responses.Response(finish=Finish.TOOL_CALLS)
+    else:
+        shown = responses.Response()
+    return genai.chat(span, NAME, response=shown)
 
 
 def _text(span: Span) -> str | None:

@@ -18,6 +18,9 @@ from otel_loopguard.model import ChatFacts, Finish, Value
 MAX_MESSAGES: Final = 512
 """Most messages, parts and call ids of one response that are read; no capture has over a dozen."""
 
+_CALL_KEYS: Final = ("toolUse", "tool_call", "function_call", "functionCall")
+"""Keys that hold a call within a part: Strands and Bedrock, Haystack, Gemini."""
+
 
 def finish(reasons: Value) -> Finish | None:
     """Reads finish reasons, one or a list, also as JSON text; with several, asking for tools outweighs all."""
@@ -130,10 +133,8 @@ class _Found:
         kind = part.get("type")
         if kind in ("tool_call", "tool_use", "function_call", "tool-call"):
             self.call(part)
-        elif isinstance(part.get("toolUse"), Mapping):
-            self.call(part["toolUse"])
-        elif isinstance(part.get("tool_call"), Mapping):
-            self.call(part["tool_call"])
+        elif (wrapped := payload.first(part, _CALL_KEYS)) is not None:
+            self.call(wrapped)
         elif kind in ("text", "output_text") or (kind is None and "text" in part):
             text = part.get("content", part.get("text"))
             self.text = self.text or text != ""
