@@ -57,9 +57,7 @@ def _id(text: str | None, shape: re.Pattern[str], length: int, missing: Reason, 
     lowered = text.lower()
     if shape.fullmatch(lowered):
         return lowered
-    raise SpanError(Reason.BASE64_ID if len(text) == _MIN_SIGNED: Final = -(2**63)
-_MAX_UNSIGNED: Final = 2**64 - 1
-_BASE64_LENGTHS[length] and text.endswith("=") else bad)
+    raise SpanError(Reason.BASE64_ID if len(text) == _BASE64_LENGTHS[length] and text.endswith("=") else bad)
 
 
 def parent_id(text: str | None) -> tuple[str | None, Reason | None]:
@@ -73,7 +71,7 @@ def parent_id(text: str | None) -> tuple[str | None, Reason | None]:
 
 
 def whole_number(value: float | str | None) -> int:
-    """A time or another whole number as OTLP/JSON writes it, number or text; 0 where absent. Raises SpanError past 64 bits."""
+    """A time or count as OTLP/JSON writes it, number or text; 0 where absent. Raises SpanError past 64 bits."""
     if value is None or value == "":
         return 0
     if isinstance(value, str):
