@@ -78,7 +78,7 @@ def whole_number(value: float | str | None) -> int:
         if not _WHOLE.fullmatch(value):
             raise SpanError(Reason.BAD_TIME)
         number = int(value)
-    elif isinstance(value, float) and not abs(value) < _MAX_UNSIGNED:  # also NaN
+    elif not abs(value) <= _MAX_UNSIGNED:  # also NaN, which no integer is
         raise SpanError(Reason.BAD_TIME)
     else:
         number = int(value)
