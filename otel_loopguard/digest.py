@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import re
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -26,13 +26,15 @@ NAME_HEX: Final = 8
 NAME_PREFIX: Final = "_n:"
 MAX_PINNED_TRACES: Final = 8192
 """Traces whose digesters one `Keyring` keeps at most, some 3 kB each; the oldest half goes first."""
+MAX_HEADS: Final = 1024
+"""Tools whose canonical names are kept at hand under one key; the others' are written anew each time."""
 
 _SALT: Final = b"otel-loopguard/lg1"
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
-_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-_ERROR_TYPE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,127}|[0-9]{3}|_n:[0-9a-f]{8}")
+_NAME_LIKE: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+_ERROR_TYPE_LIKE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,127}|[0-9]{3}|_n:[0-9a-f]{8}")
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -55,10 +57,12 @@ class Key(msgspec.Struct, frozen=True):
             raise KeyConfigError(msg)
 
     def __repr__(self) -> str:
+        """Show all but the secret."""
         return f"Key(key_id={self.key_id!r}, secret=<hidden>, ephemeral={self.ephemeral})"
 
-    def __rich_repr__(self) -> tuple[tuple[str, object], ...]:
-        return (("key_id", self.key_id), ("secret", "<hidden>"), ("ephemeral", self.ephemeral))
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Show the same to rich, which reads fields past a plain repr."""
+        return [("key_id", self.key_id), ("secret", "<hidden>"), ("ephemeral", self.ephemeral)]
 
 
 class Scope(StrEnum):
@@ -80,6 +84,10 @@ class DigestKind(StrEnum):
     BUSINESS = "business"
     ITEM = "item"
     NAME = "name"
+
+
+# Plain strings: hashing an enumeration's member costs more than a lookup may.
+_CALL, _RESULT, _STATE, _IDEMPOTENCY, _BUSINESS, _ITEM, _NAME = (kind.value for kind in DigestKind)
 
 
 class NameKind(StrEnum):
@@ -115,12 +123,13 @@ class _Hmac:
         self._inner = hashlib.sha256(padded.translate(_INNER))
         self._outer = hashlib.sha256(padded.translate(_OUTER))
 
-    def digest(self, message: bytes) -> bytes:
+    def hexdigest(self, message: bytes) -> str:
+        """Give the 64 hex characters of the HMAC."""
         inner = self._inner.copy()
         inner.update(message)
         outer = self._outer.copy()
         outer.update(inner.digest())
-        return outer.digest()
+        return outer.hexdigest()
 
 
 class Digester:
@@ -140,7 +149,7 @@ class Digester:
     Thread safety: all methods may be called from any thread.
     """
 
-    __slots__ = ("_environment", "_key", "_macs", "_root", "_scope", "_scope_value")
+    __slots__ = ("_environment", "_heads", "_key", "_macs", "_root", "_scope", "_scope_value")
 
     def __init__(
         self, key: Key, *, scope: Scope = Scope.TRACE, scope_value: str = "", environment: Digester | None = None
@@ -148,8 +157,9 @@ class Digester:
         self._key = key
         self._scope = scope
         self._scope_value = scope_value
-        self._macs: dict[DigestKind, _Hmac] = {}
-        self._root = hkdf_extract(key.secret) if environment is None else environment._root
+        self._macs: dict[str, _Hmac] = {}
+        self._heads: dict[str, bytes] = {} if environment is None else environment._heads  # noqa: SLF001
+        self._root: bytes = hkdf_extract(key.secret) if environment is None else environment._root  # noqa: SLF001
         if scope is Scope.ENVIRONMENT:
             self._environment = self
         else:
@@ -189,43 +199,49 @@ class Digester:
         Returns:
             32 lower-case hex characters.
         """
-        message = b"[%b,%b,%b]" % (encode(tool), encode(at_top(identity)), encode(at_top(value)))
-        return self._hex(DigestKind.CALL, message)
+        context = b"null" if identity is None else encode(at_top(identity))
+        return self._hex(_CALL, self._head(tool) + context + b"," + encode(at_top(value)) + b"]")
 
     def result(self, tool: str, value: Value) -> str:
         """Digest a result of one tool; null and `{}` differ here. Returns 32 lower-case hex characters."""
-        return self._hex(DigestKind.RESULT, b"[%b,%b]" % (encode(tool), encode(value)))
+        return self._hex(_RESULT, self._head(tool) + encode(value) + b"]")
 
     def state(self, value: Value) -> str:
         """Digest a state. Returns 32 lower-case hex characters."""
-        return self._hex(DigestKind.STATE, b"[%b]" % encode(value))
+        return self._hex(_STATE, b"[%b]" % encode(value))
 
     def idempotency(self, tool: str, value: Value) -> str:
         """Digest a write's idempotency key. Returns 32 lower-case hex characters."""
-        return self._hex(DigestKind.IDEMPOTENCY, b"[%b,%b]" % (encode(tool), encode(value)))
+        return self._hex(_IDEMPOTENCY, self._head(tool) + encode(value) + b"]")
 
     def business(self, tool: str, value: Value) -> str:
         """Digest a write's business key, always in environment scope. Returns 32 lower-case hex characters."""
-        message = b"[%b,%b]" % (encode(tool), encode(at_top(value)))
-        return self._environment._hex(DigestKind.BUSINESS, message)  # noqa: SLF001 - another of this class
+        message = self._head(tool) + encode(at_top(value)) + b"]"
+        return self._environment._hex(_BUSINESS, message)  # noqa: SLF001 - another of this class
 
     def item(self, value: Value) -> int:
         """Digest an item of a list of results. Returns an integer in 0..2^64-1, for sets of items."""
-        return int.from_bytes(self._mac(DigestKind.ITEM).digest(b"[%b]" % encode(value))[:8], "big")
+        return int(self._hex(_ITEM, b"[%b]" % encode(value))[:16], 16)
 
     def name(self, text: str) -> str:
         """Digest a name that may not be shown, always in environment scope. Returns 8 lower-case hex characters."""
-        return self._environment._hex(DigestKind.NAME, b"[%b]" % encode(text))[:NAME_HEX]  # noqa: SLF001
+        return self._environment._hex(_NAME, b"[%b]" % encode(text))[:NAME_HEX]  # noqa: SLF001
 
-    def _hex(self, kind: DigestKind, message: bytes) -> str:
-        return self._mac(kind).digest(message).hex()[:DIGEST_HEX]
+    def _head(self, tool: str) -> bytes:
+        """Give `[tool,` in canonical form: how the messages about one tool begin."""
+        head = self._heads.get(tool)
+        if head is None:
+            head = b"[%b," % encode(tool)
+            if len(self._heads) < MAX_HEADS:
+                self._heads[tool] = head
+        return head
 
-    def _mac(self, kind: DigestKind) -> _Hmac:
+    def _hex(self, kind: str, message: bytes) -> str:
         mac = self._macs.get(kind)
         if mac is None:
             # Two threads may both derive it; they derive the same.
             mac = self._macs[kind] = _Hmac(hkdf_expand(self._root, kind, self._scope, self._scope_value))
-        return mac
+        return mac.hexdigest(message)[:DIGEST_HEX]
 
 
 class Keyring:
@@ -302,7 +318,7 @@ class Keyring:
 
 def looks_like_name(text: str, *, kind: NameKind) -> bool:
     """Say whether a name from outside may be shown as it is (DESIGN 2)."""
-    pattern = _ERROR_TYPE if kind is NameKind.ERROR_TYPE else _NAME
+    pattern = _ERROR_TYPE_LIKE if kind is NameKind.ERROR_TYPE else _NAME_LIKE
     return pattern.fullmatch(text) is not None
 
 

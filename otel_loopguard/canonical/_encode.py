@@ -2,11 +2,12 @@
 
 Invariant: `encode` equals `encode_slow` on every value, errors included; property tests hold it. The C
 encoder differs from `lg1` on floats, on the order of keys beyond the BMP, on keys and values that JSON does not
-have, and on bounds; `_ready` replaces the floats and leaves all the rest to the plain encoder.
+have, and on bounds; `_survey` finds whatever of these a value holds.
 """
 
 from __future__ import annotations
 
+from gc import get_referents
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +20,6 @@ from otel_loopguard.canonical._form import (
     TOO_LONG,
     TOO_MANY,
     encode_slow,
-    exact_whole,
     float_form,
     unparsable,
 )
@@ -28,9 +28,11 @@ from otel_loopguard.model import Value
 _encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
 _ATOMS: Final = frozenset({str, int, bool, type(None)})
 """Types that the C encoder writes as `lg1` does, by exact type."""
-_TEXT: Final = frozenset({str})
-_FEW_VALUES: Final = 256
-"""Up to so many values shared text cannot blow a form up enough to be worth adding up."""
+_CONTAINERS: Final = frozenset({dict, list, tuple})
+_MUCH_ROOM: Final = MAX_VALUES - 1024
+"""With more room left than this there are too few values for shared text to blow the form up beyond memory."""
+_LONG_TEXT: Final = MAX_FORM_BYTES // 6
+"""Characters of a string that, all escaped, might pass the bound on forms."""
 _LAST_BMP: Final = "\uffff"
 
 
@@ -58,71 +60,83 @@ def encode(value: Value) -> bytes:
     Cost: linear; values of JSON types about a third of `json.dumps(sort_keys=True)`.
     """
     try:
-        return _encode_fast(value)
+        if type(value) not in _CONTAINERS:
+            return _encode_atom(value)
+        room, odd_floats = _survey(value)
+        if room < _MUCH_ROOM and _text_length(value) > MAX_FORM_BYTES:
+            raise unparsable(TOO_LONG)
+        out = _encode_sorted(_with_floats_written(value) if odd_floats else value)
+        if not out.isascii() and _astral_key(value):
+            return encode_slow(value)
     except (_LeaveToSlowError, RuntimeError, ValueError, TypeError):
         # Lone surrogates and over-long integers are ValueErrors, recursion and a dict changed meanwhile RuntimeErrors.
         return encode_slow(value)
-
-
-def _encode_fast(value: Value) -> bytes:
-    kind = type(value)
-    if kind in _ATOMS:
-        out = _encode_sorted(value)
-    elif kind is float:
-        out = float_form(value)
-    else:
-        room = [MAX_VALUES - 1]
-        ready = _ready(value, MAX_DEPTH, room)
-        if room[0] < MAX_VALUES - _FEW_VALUES and _text_length(value) > MAX_FORM_BYTES:
-            raise unparsable(TOO_LONG)
-        out = _encode_sorted(ready)
-        if not out.isascii() and _astral_key(value):
-            raise _LeaveToSlowError
     if len(out) > MAX_FORM_BYTES:
         raise unparsable(TOO_LONG)
     return out
 
 
-def _ready(value: Any, depth: int, room: list[int]) -> Any:
-    """Give a container that the C encoder writes as `lg1`: the same one where possible, else a changed copy."""
+def _encode_atom(value: Any) -> bytes:
     kind = type(value)
-    if kind is dict:
-        if not _TEXT.issuperset(map(type, value)):
-            raise _LeaveToSlowError
-        items = value.values()
-        room[0] -= 2 * len(value)
-    elif kind is list or kind is tuple:
-        items = value
-        room[0] -= len(value)
-    else:
+    if kind is float:
+        return float_form(value)
+    if kind not in _ATOMS or (kind is str and len(value) > _LONG_TEXT):
         raise _LeaveToSlowError
-    if depth == 0 or room[0] < 0:
-        raise unparsable(TOO_MANY if depth else TOO_DEEP)
-    if _ATOMS.issuperset(map(type, items)):
-        return value
-    return _ready_inside(value, depth - 1, room)
+    return _encode_sorted(value)
 
 
-def _ready_inside(value: Any, depth: int, room: list[int]) -> Any:
-    changed = None
-    for place, item in value.items() if type(value) is dict else enumerate(value):
-        kind = type(item)
-        if kind in _ATOMS:
-            continue
-        ready = _ready_float(item) if kind is float else _ready(item, depth, room)
-        if ready is not item:
-            if changed is None:
-                changed = dict(value) if type(value) is dict else list(value)
-            changed[place] = ready
-    return value if changed is None else changed
+def _survey(value: Any) -> tuple[int, bool]:
+    """Look at a container level by level: does it hold only what the C encoder writes as `lg1`, within bounds?
+
+    Returns:
+        How many more values there is room for, and whether there are floats that the C encoder writes otherwise.
+    """
+    room = MAX_VALUES - 1
+    odd_floats = False
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        size = sum(map(len, level))
+        if size > room:
+            raise unparsable(TOO_MANY)
+        # All that a level's containers hold, in one C call: list items and dict values, and the keys of a dict that
+        # has other keys than exact strings. Were anything passed over, the count would show it.
+        inside = get_referents(*level)
+        if len(inside) < size:
+            raise _LeaveToSlowError
+        room -= len(inside)
+        if _ATOMS.issuperset(map(type, inside)):
+            return room, odd_floats
+        level = []
+        for item in inside:
+            kind = type(item)
+            if kind in _ATOMS:
+                continue
+            if kind in _CONTAINERS:
+                level.append(item)
+            elif kind is float:
+                odd_floats = odd_floats or not _same_in_c(item)
+            else:
+                raise _LeaveToSlowError
+        if not level:
+            return room, odd_floats
+    raise unparsable(TOO_DEEP)
 
 
-def _ready_float(value: float) -> Any:
-    if exact_whole(value):
-        return int(value)
-    if 1e-4 < abs(value) < 1e15:  # noqa: PLR2004 - well inside where both write plain digits
-        return value
-    return msgspec.Raw(float_form(value))
+def _same_in_c(value: float) -> bool:
+    """Say whether the C encoder surely writes a float as `lg1` does: a fraction of plain digits."""
+    return 1e-4 < abs(value) < 1e15 and not value.is_integer()  # noqa: PLR2004 - well inside where both agree
+
+
+def _with_floats_written(value: Any) -> Any:
+    """Copy a surveyed container with each float as what the C encoder writes as `lg1`."""
+    kind = type(value)
+    if kind is float:
+        return value if _same_in_c(value) else msgspec.Raw(float_form(value))
+    if kind is dict:
+        return {key: _with_floats_written(item) for key, item in value.items()}
+    if kind in _CONTAINERS:
+        return [_with_floats_written(item) for item in value]
+    return value
 
 
 def _text_length(value: Any) -> int:
@@ -153,6 +167,3 @@ def _astral_key(value: Any) -> bool:
                 return True
         open_containers.extend([item for item in items if type(item) in _CONTAINERS])
     return False
-
-
-_CONTAINERS: Final = frozenset({dict, list, tuple})

@@ -36,9 +36,6 @@ MAX_INT_DIGITS: Final = 4300
 """Digits of one integer: Python's own default bound, above which conversion takes quadratic time."""
 
 TAG: Final = b"\xff"
-_EXACT_FLOAT: Final = 2.0**53
-"""Below this each whole number is its own float, so 1 and 1.0 are one number."""
-
 
 TOO_DEEP: Final = f"more than {MAX_DEPTH} levels, or a cycle"
 TOO_MANY: Final = f"more than {MAX_VALUES} values"
@@ -127,7 +124,7 @@ def _form(value: Value, depth: int, room: _Room) -> bytes:
 
 def _atom(value: Value) -> bytes | None:
     """Write a value that holds no other values; None for one that may."""
-    # bool before int, and str, int, float before Enum: a StrEnum member is its text.
+    # bool before int, and text and numbers before Enum: a StrEnum's member is its text.
     if value is None:
         return b"null"
     if isinstance(value, bool):
@@ -138,6 +135,10 @@ def _atom(value: Value) -> bytes | None:
         return _int_form(value)
     if isinstance(value, float):
         return float_form(value)
+    return _tagged_atom(value)
+
+
+def _tagged_atom(value: Value) -> bytes | None:
     if isinstance(value, bytes | bytearray | memoryview):
         return _tagged("bytes", _quoted(bytes(value).hex()))
     if isinstance(value, Opaque):
@@ -258,11 +259,6 @@ def _layout(digits: str, point: int) -> str:
         return f"0.{'0' * -point}{digits}"
     tail = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{digits[0]}{tail}e{point - 1:+d}"
-
-
-def exact_whole(value: float) -> bool:
-    """Say whether a float is a whole number that `lg1` writes as the integer of the same value."""
-    return -_EXACT_FLOAT < value < _EXACT_FLOAT and value.is_integer()
 
 
 def _spell_timedelta(value: timedelta) -> str:
