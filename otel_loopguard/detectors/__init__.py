@@ -1,0 +1,34 @@
+"""The kinds of being stuck, one module and one page each; this is their only registry.
+
+A further kind is one module with a `Detector`, its page of the same name, its cases, and one line here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from otel_loopguard.detectors.cycle import Cycle
+from otel_loopguard.detectors.error_repeat import ErrorRepeat
+from otel_loopguard.detectors.exact_repeat import ExactRepeat
+from otel_loopguard.detectors.handoff_cycle import HandoffCycle
+from otel_loopguard.detectors.pagination_stall import PaginationStall
+from otel_loopguard.detectors.parallel_duplicate import ParallelDuplicate
+from otel_loopguard.detectors.poll_budget import PollBudget
+from otel_loopguard.detectors.stalled_poll import StalledPoll
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.detectors.step import Detector
+
+DETECTORS: Final[tuple[Callable[[], Detector], ...]] = (
+    ExactRepeat,
+    ErrorRepeat,
+    Cycle,
+    HandoffCycle,
+    StalledPoll,
+    PollBudget,
+    PaginationStall,
+    ParallelDuplicate,
+)
+"""One factory a kind; each run has its own detectors, so that a kind may keep state of its own."""

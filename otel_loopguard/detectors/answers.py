@@ -1,0 +1,252 @@
+"""Compares each call with the last equal call of its agent, and grows the stretch of unchanged answers.
+
+Invariants: an unknown answer, a transient failure and a call denied by others neither count nor end a stretch;
+a call denied by the guard counts as unchanged, since the model was shown nothing new; equal siblings count once.
+A declared rule decides before digests do, and what a producer computed with the content at hand before both.
+Progress is never claimed for a failure: an answer that turned into one only ends the stretch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from otel_loopguard.detectors.step import LASTING_FAILURES, Poll, Stretch
+from otel_loopguard.model import (
+    DeniedBy,
+    Effect,
+    ErrorCategory,
+    Outcome,
+    Pattern,
+    Progress,
+    ResultClass,
+    Signals,
+    ToolCall,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from otel_loopguard.model import CallFacts
+    from otel_loopguard.policy import ToolContract
+
+_NS_PER_S: Final = 1_000_000_000
+MAX_ITEMS: Final = 16_384
+"""Items remembered a call; past this, unseen ones are taken for new."""
+_DONE: Final = "done"
+"""The answer of every declared write that did not fail: new ids in its result are no progress."""
+
+
+class Answer:
+    """What one call gave back. `value` is None where that is not known, or says nothing (see `silent`).
+
+    `lost` is True where the answer would be there, had it been captured; False for denials by others and
+    transient failures, which are known and simply no evidence.
+    """
+
+    __slots__ = ("denied", "failing", "guarded", "lost", "result_class", "value", "waiting")
+
+    def __init__(self, facts: CallFacts, contract: ToolContract) -> None:
+        self.result_class = facts.result_class
+        self.value: Hashable | None = None
+        self.denied = facts.outcome is Outcome.DENIED
+        self.guarded = self.denied and facts.denied_by is DeniedBy.GUARD
+        self.failing = not self.denied and (facts.outcome is Outcome.ERROR or facts.result_class is ResultClass.ERROR)
+        self.lost = False
+        self.waiting = contract.polling is not None or facts.pattern is Pattern.POLLING
+        if self.denied:
+            return
+        if self.failing:
+            self._fail(facts)
+        elif facts.effect is Effect.WRITE:
+            self.value, self.result_class = _DONE, ResultClass.ACK
+        else:
+            self.value = facts.result_digest
+            self.lost = self.value is None
+        if self.waiting and is_terminal(facts):
+            self.waiting = False
+
+    def _fail(self, facts: CallFacts) -> None:
+        category = facts.error_category or ErrorCategory.UNKNOWN
+        if category is not ErrorCategory.TRANSIENT:
+            self.value = (category, facts.error_type)
+            self.waiting = self.waiting and category not in LASTING_FAILURES
+
+    def stand_in(self, record: Record) -> None:
+        """Gives a call that the guard denied the answer that the model has already been shown."""
+        self.value, self.failing = record.answer, record.failing
+        self.result_class = record.result_class
+
+
+def is_terminal(facts: CallFacts) -> bool | None:
+    """Returns whether a poller's answer is a terminal state; None where that is not known."""
+    if facts.terminal is None and facts.signals is not None:
+        return facts.signals.terminal
+    return facts.terminal
+
+
+class Record:
+    """The calls of one agent with one digest: the last answer, and the unchanged ones that led to it.
+
+    `count` is how many rounds in a row gave this answer; `stretch` holds their calls from the second on.
+    """
+
+    __slots__ = (
+        "_consecutive",
+        "_counted",
+        "_head",
+        "_items",
+        "_round",
+        "_signals",
+        "_start",
+        "answer",
+        "count",
+        "epoch",
+        "failing",
+        "first",
+        "poll",
+        "result_class",
+        "siblings",
+        "stretch",
+        "terminal",
+        "turn",
+    )
+
+    def __init__(self, epoch: int) -> None:
+        self.turn = -1
+        self.terminal: bool | None = None
+        self._round = -1
+        self.forget(epoch)
+
+    def forget(self, epoch: int) -> None:
+        """Starts over: a barrier makes all that came before no evidence."""
+        self.epoch = epoch
+        self.first = True
+        self.answer: Hashable | None = None
+        self.result_class: ResultClass | None = None
+        self.failing = False
+        self.count = 0
+        self.stretch: Stretch | None = None
+        self.siblings: Stretch | None = None
+        self.poll: Poll | None = None
+        self._signals: Signals | None = None
+        self._items: set[int] | None = None
+        self._counted = False
+        self._consecutive = False
+        self._head: ToolCall | None = None
+        self._start: ToolCall | None = None
+
+    def take(
+        self, call: ToolCall, answer: Answer, contract: ToolContract, *, in_round: int
+    ) -> tuple[Progress, str | None, bool]:
+        """Takes in the next call with this digest.
+
+        Args:
+            call: the call.
+            answer: what it gave back.
+            contract: of its tool.
+            in_round: the agent's round that the call belongs to.
+
+        Returns:
+            Its progress over the last equal call, the declared rule that decided (or None), and whether it
+            added one to `count`.
+        """
+        if call.turn == self.turn:
+            self._join(call, answer)
+            if self._counted or answer.value is None:
+                return Progress.UNKNOWN, None, False
+        else:
+            self.turn = call.turn
+            self._consecutive = self._round == in_round - 1
+            self._round = in_round
+            self._counted = False
+            self._head, self.siblings = call, None
+        was_first, self.first = self.first, False
+        progress, rule, same = self._compare(call.facts, answer, contract, was_first=was_first)
+        self._remember(call.facts.signals)
+        if not (self._consecutive or answer.waiting):
+            self.count, self.stretch = 0, None
+        if answer.value is None or (same is None and self.answer is not None):
+            return progress, rule, False
+        self._counted = True
+        if same and self.count:
+            self._extend(call)
+        else:
+            self.count, self.stretch, self._start = 1, None, call
+        if not same:
+            self.answer = answer.value
+        self.failing, self.result_class = answer.failing, answer.result_class
+        if call.facts.signals is not None:
+            self._signals = call.facts.signals
+        return progress, rule, True
+
+    def _compare(
+        self, facts: CallFacts, answer: Answer, contract: ToolContract, *, was_first: bool
+    ) -> tuple[Progress, str | None, bool | None]:
+        """Returns progress, rule, and whether the answer is the same (None: not known)."""
+        told = facts.progress
+        if told is Progress.UNCHANGED or told is Progress.ADVANCED:
+            same = told is Progress.UNCHANGED
+            if answer.value is None and answer.lost:
+                answer.value = self.answer if same and self.answer is not None else (told, facts.call_id)
+            return told, facts.progress_rule, same if self.answer is not None else None
+        if was_first:
+            return Progress.FIRST, None, None
+        if answer.value is None or self.answer is None:
+            return Progress.UNKNOWN, None, None
+        if self._signals is not None and facts.signals is not None and not (answer.failing or self.failing):
+            progress, rule = contract.compare(self._signals, facts.signals, seen=self._items or ())
+            if progress is not Progress.UNKNOWN:
+                return progress, rule, progress is Progress.UNCHANGED
+            if rule is not None and answer.value != self.answer:
+                return Progress.UNKNOWN, rule, None
+        if answer.value == self.answer:
+            return Progress.UNCHANGED, None, True
+        return (Progress.UNKNOWN if answer.failing else Progress.ADVANCED), None, False
+
+    def _remember(self, signals: Signals | None) -> None:
+        if signals is None or signals.items is None:
+            return
+        if self._items is None:
+            self._items = set()
+        if len(self._items) < MAX_ITEMS:
+            self._items.update(signals.items)
+
+    def _extend(self, call: ToolCall) -> None:
+        self.count += 1
+        if self.stretch is None:
+            start = self._start or call
+            digest = call.facts.call_digest
+            self.stretch = Stretch(call.facts.tool, call.agent, () if digest is None else (digest,))
+            self.stretch.add(start)
+        self.stretch.add(call)
+        self.stretch.count = self.count
+
+    def _join(self, call: ToolCall, answer: Answer) -> None:
+        """Adds an equal sibling, which counts once with the first; one that differs ends the stretch."""
+        if self.siblings is None:
+            self.siblings = Stretch(call.facts.tool, call.agent, (call.facts.call_digest or "",))
+            self.siblings.add(self._head or call)
+        self.siblings.add(call)
+        self.siblings.count += 1
+        if not self._counted:
+            return
+        if answer.value is not None and answer.value != self.answer:
+            self.answer, self.failing, self.result_class = answer.value, answer.failing, answer.result_class
+            self.count, self.stretch, self._start = 1, None, call
+        elif self.stretch is not None:
+            self.stretch.add(call)
+
+    def poll_once(self, call: ToolCall, contract: ToolContract, *, was_terminal: bool, sibling: bool) -> None:
+        """Counts one executed poll of a declared poller; after a terminal answer a new wait begins."""
+        poll, start_ns = self.poll, call.start_ns
+        if poll is None or was_terminal:
+            poll = self.poll = Poll(Stretch(call.facts.tool, call.agent, (call.facts.call_digest or "",)), start_ns)
+        else:
+            least = contract.polling.min_interval_s if contract.polling is not None else None
+            poll.polls += 1
+            # A start before the last one is a clock that went back: it says nothing about the interval.
+            if least and not sibling and poll.last_ns and 0 <= start_ns - poll.last_ns < least * _NS_PER_S:
+                poll.early += 1
+            poll.first_ns = poll.first_ns or start_ns
+            poll.last_ns = max(poll.last_ns, start_ns)
+        poll.stretch.add(call)

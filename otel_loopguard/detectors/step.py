@@ -1,0 +1,142 @@
+"""What a detector is shown of one call, and what it may say about it.
+
+Invariants: the tracker builds all evidence once and hands the same `Step` to every detector; detectors only
+read it. Everything here can be carried by `loopguard.*` attributes, so that a scorer that never saw content
+reaches the same findings. A `Stretch` is the tracker's own record of calls that belong together: a finding is
+made at most once per stretch and kind, with the stretch's last count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import msgspec
+
+from otel_loopguard.model import ErrorCategory, Kind, Progress, ResultClass, Severity, ToolCall
+
+if TYPE_CHECKING:
+    from otel_loopguard.policy import ToolContract
+
+MAX_LISTED_CALLS: Final = 256
+"""Calls that a finding lists once it is made; its count goes on. Source: a page of a report, not a data base."""
+
+QUIET_EXTRA_REPEATS: Final = 2
+"""Further repeats allowed where the answer says little (ack, empty): 5th instead of 3rd. Source: DESIGN 6."""
+
+LASTING_FAILURES: Final = frozenset({ErrorCategory.VALIDATION, ErrorCategory.PERMISSION})
+"""Failures that waiting does not cure, so that a declared poller gets no patience for them."""
+
+
+class Member(NamedTuple):
+    """One call of a stretch."""
+
+    number: int
+    call_id: str | None
+    executed: bool
+
+
+class Stretch:
+    """Calls that belong together, as the tracker grows them.
+
+    `count` counts rounds (equal siblings once), periods in a cycle, or stalled pages. `spared` is how many of
+    the first members were not wasted. `claims` holds each kind claimed on it with the place of its finding
+    (None where there was no room). `loop` is set once a finding of severity loop rests on it.
+    """
+
+    __slots__ = ("agent", "claims", "count", "digests", "loop", "members", "spared", "tool")
+
+    def __init__(self, tool: str, agent: str, digests: tuple[str, ...], *, spared: int = 1) -> None:
+        self.tool, self.agent, self.digests, self.spared = tool, agent, digests, spared
+        self.count = 1
+        self.members: list[Member] = []
+        self.claims: dict[Kind, int | None] | None = None
+        self.loop = False
+
+    def add(self, call: ToolCall) -> None:
+        """Appends one call, unless the stretch is already claimed and lists enough."""
+        if self.claims is None or len(self.members) < MAX_LISTED_CALLS:
+            self.members.append(Member(call.number, call.facts.call_id, call.executed))
+
+
+class Poll:
+    """One wait of a declared poller: from its first poll, or the first after a terminal answer.
+
+    `polls` counts executed polls; `early` those that came sooner than `min_interval_s`. Times are start times
+    in Unix nanoseconds, 0 where unknown.
+    """
+
+    __slots__ = ("early", "first_ns", "last_ns", "polls", "stretch")
+
+    def __init__(self, stretch: Stretch, start_ns: int) -> None:
+        self.stretch, self.first_ns, self.last_ns = stretch, start_ns, start_ns
+        self.polls, self.early = 1, 0
+
+
+class Lap(msgspec.Struct, frozen=True):
+    """A sequence of rounds that has come round: `count` full periods of `period` rounds."""
+
+    stretch: Stretch
+    period: int
+    count: int
+
+
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """One call and what the calls before it make of it.
+
+    `stretch` holds the calls with an unchanged answer that this call adds to, None where it adds to none
+    (first, moved on, unknown). `result_class` and `failing` describe the answer, for a call that the guard
+    denied the last executed equal call's. `waiting`: a declared poller's answer for which patience was
+    declared. `siblings`: equal calls of one turn. `stalled_pages`: pages without anything new.
+    """
+
+    call: ToolCall
+    contract: ToolContract
+    progress: Progress
+    rule: str | None
+    stretch: Stretch | None
+    result_class: ResultClass | None
+    failing: bool
+    waiting: bool
+    siblings: Stretch | None
+    poll: Poll | None
+    stalled_pages: Stretch | None
+    lap: Lap | None
+    lap_across: Lap | None
+    barriers: int
+    """Barriers of DESIGN 6 seen in the run so far, this call's own included."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What a detector says about one step: the stretch is, or still is, a case of `kind`."""
+
+    kind: Kind
+    severity: Severity
+    stretch: Stretch
+    count: int
+    period: int | None = None
+    rule: str | None = None
+
+
+class Detector(Protocol):
+    """One way of being stuck.
+
+    `judge` is called once per call in run order. It returns a claim on every step on which its pattern holds;
+    the tracker makes one finding of all claims on one stretch.
+    """
+
+    kind: Kind
+
+    def judge(self, step: Step, /) -> Claim | None:
+        """Returns a claim, or None. Cost: constant. It does not raise."""
+
+
+def allowed_unchanged(contract: ToolContract, result_class: ResultClass | None) -> int | None:
+    """Returns how many equal answers in a row are still allowed, the first included; None for any number.
+
+    One rule for a seen repeat and for the supposed repeat of calls without digest.
+    """
+    if result_class is ResultClass.SILENCE:
+        return None
+    if result_class is ResultClass.ACK or result_class is ResultClass.EMPTY:
+        return contract.allowed_repeats + QUIET_EXTRA_REPEATS
+    return contract.allowed_repeats

@@ -1,0 +1,488 @@
+"""Follows one run call by call and says what each call is a repeat of, and which findings it makes true.
+
+Invariants: pure and deterministic; one call costs constant time, and memory is bounded by `Limits` whatever the
+length of the run, with evictions counted. All evidence is built here, once; the kinds in `detectors` judge it.
+The processor, the guard, the scorer and replay use this class, and the same calls give the same findings.
+The guard's question, what a proposed call would complete, belongs beside `observe`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from otel_loopguard.detectors import DETECTORS
+from otel_loopguard.detectors.answers import Answer, Record, is_terminal
+from otel_loopguard.detectors.paging import Page, Pages
+from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
+from otel_loopguard.detectors.rounds import Laps
+from otel_loopguard.detectors.step import Claim, Step, Stretch
+from otel_loopguard.detectors.supposed import Seen, Suppositions, WouldComplete
+from otel_loopguard.model import Effect, Finding, Kind, Pattern, Progress, Severity, ToolCall, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from otel_loopguard.detectors.step import Lap
+    from otel_loopguard.policy import Policy, ToolContract
+
+_STALLED: Final = frozenset({Kind.EXACT_REPEAT, Kind.ERROR_REPEAT, Kind.STALLED_POLL})
+_CYCLES: Final = frozenset({Kind.CYCLE, Kind.HANDOFF_CYCLE})
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much one run may keep. Past a limit the oldest goes and is counted; no call is refused."""
+
+    digests: int = 1024
+    """Distinct calls remembered; a repeat farther apart than this many distinct calls counts as a first."""
+    agents: int = 64
+    findings: int = 256
+    items: int = 16_384
+    """Items and cursors remembered a pager; past this, unseen ones are taken for new."""
+
+
+class Evictions(msgspec.Struct, frozen=True):
+    """What `Limits` made the tracker forget."""
+
+    digests: int = 0
+    agents: int = 0
+    findings: int = 0
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """What one call turned out to be.
+
+    `repeat_count` is how many equal answers in a row this call makes, itself included (1: none before).
+    `kinds` are the kinds that became true with this call. `new_items` and `terminal` are None where not known.
+    """
+
+    progress: Progress
+    rule: str | None = None
+    repeat_count: int = 1
+    kinds: tuple[Kind, ...] = ()
+    new_items: int | None = None
+    terminal: bool | None = None
+
+
+_FIRST: Final = Observation(Progress.FIRST)
+_NOT_KNOWN: Final = Observation(Progress.UNKNOWN)
+
+
+class _Agent:
+    """One agent's place in its rounds. `own` counts its own writes among the run's hard barriers."""
+
+    __slots__ = ("lap_turn", "laps", "others", "own", "pages", "round", "supposed", "turn")
+
+    def __init__(self) -> None:
+        self.turn = self.lap_turn = -1
+        self.round = 0
+        self.own = 0
+        self.others = 0
+        self.laps = Laps()
+        self.supposed = Suppositions()
+        self.pages: dict[str, Pages] = {}
+
+
+_LIMITS: Final = Limits()
+_Key: TypeAlias = "tuple[str, str | None, str | None, str | None]"
+
+
+class _Claimed:
+    """One finding as it grows."""
+
+    __slots__ = ("at_call", "claim")
+
+    def __init__(self, claim: Claim, at_call: int) -> None:
+        self.claim, self.at_call = claim, at_call
+
+
+class Tracker:
+    """One run as far as it has come.
+
+    Args:
+        policy: contracts and thresholds.
+        limits: bounds of memory.
+
+    Thread safety: none; the caller holds one lock a run.
+    """
+
+    def __init__(self, policy: Policy, *, limits: Limits = _LIMITS) -> None:
+        self._policy = policy
+        self._limits = limits
+        self._detectors = tuple(make() for make in DETECTORS)
+        self._records: dict[_Key, Record] = {}
+        self._agents: dict[str, _Agent] = {}
+        self._across: Laps | None = None
+        self._across_turn = -1
+        self._user_turn: int | None = None
+        self._attempt: str | None = None
+        self._hard = 0
+        self._barriers = 0
+        self._claimed: list[_Claimed] = []
+        self._wasted = bytearray()
+        self._evicted_digests = self._evicted_agents = self._dropped_findings = 0
+        self._progress_observed = False
+        self._new_items: bool | None = None
+        self._open_waits: int | None = None
+        self._would_complete: WouldComplete | None = None
+
+    # --- one call -------------------------------------------------------------------------------------
+
+    def observe(self, call: ToolCall) -> Observation:
+        """Takes in the next call of the run.
+
+        Args:
+            call: the next in run order; siblings follow one another. What it repeats is read from its facts.
+
+        Returns:
+            What the call turned out to be, with the kinds that became true with it.
+
+        Cost: constant. It does not raise on any call.
+        """
+        facts = call.facts
+        contract = self._policy.contract(facts.tool)
+        if call.user_turn != self._user_turn or call.attempt != self._attempt:
+            self._start_over(call)
+        if contract.noop:
+            return _NOT_KNOWN
+        agent = self._agents.get(call.agent) or self._meet(call.agent)
+        self._take_turn(agent, call)
+        answer = Answer(facts, contract)
+        if facts.call_digest is not None:
+            return self._weigh(agent, call, answer, contract)
+        # Without a digest it may be any call of its tool, so it is evidence of none.
+        self._raise_barrier(agent, call, answer, again=False)
+        self._break_laps(agent)
+        if self._would_complete is None and not answer.denied:
+            self._suppose(agent, call, answer, contract, digest=None, held=answer.value)
+        return _NOT_KNOWN
+
+    def _start_over(self, call: ToolCall) -> None:
+        """A user turn or another attempt begins: what came before is no evidence any more."""
+        self._user_turn, self._attempt = call.user_turn, call.attempt
+        self._hard += 1
+        self._barriers += 1
+        if self._across is not None:
+            self._across.clear()
+
+    def _meet(self, name: str) -> _Agent:
+        agents = self._agents
+        if len(agents) == 1 and self._across is None:
+            first = next(iter(agents.values()))
+            self._across, self._across_turn = first.laps.copy(across=True), first.lap_turn
+        if len(agents) >= self._limits.agents:
+            del agents[next(iter(agents))]
+            self._evicted_agents += 1
+        made = agents[name] = _Agent()
+        made.others = self._hard
+        return made
+
+    def _take_turn(self, agent: _Agent, call: ToolCall) -> None:
+        others = self._hard - agent.own
+        opens = call.turn != agent.turn
+        if opens:
+            agent.turn = call.turn
+            agent.round += 1
+        if others != agent.others:
+            agent.others = others
+            agent.laps.clear()
+            agent.supposed.clear()
+            agent.supposed.open()
+        elif opens:
+            agent.supposed.open()
+
+    def _weigh(self, agent: _Agent, call: ToolCall, answer: Answer, contract: ToolContract) -> Observation:
+        """Compares the call with its agent's last equal one, brings all evidence up to date and judges it."""
+        facts = call.facts
+        key: _Key = (call.agent, facts.call_digest, facts.key_id, facts.contract)
+        epoch = self._hard - agent.own if facts.effect is Effect.WRITE else self._hard
+        record, fresh = self._recall(key, epoch)
+        sibling = record.turn == call.turn
+        if record.epoch != epoch and not sibling:
+            record.forget(epoch)
+        if answer.guarded and record.answer is not None:
+            answer.stand_in(record)
+        progress, rule, counted = record.take(call, answer, contract, in_round=agent.round)
+        stretch = record.stretch if counted else None
+        stalled, new_items = None, facts.new_items
+        if facts.pattern is Pattern.PAGINATED:
+            page, pages = self._page(agent, call, answer, contract, fresh=fresh)
+            if page is not None:
+                (progress, rule, new_items), stretch = page, None if page.rule else stretch
+            stalled = pages.count(progress, rule, call)
+        again = sibling and not counted
+        self._raise_barrier(
+            agent, call, answer, again=again or progress is Progress.UNCHANGED, count=0 if again else record.count
+        )
+        terminal = None
+        if facts.pattern is Pattern.POLLING:
+            terminal = self._wait(record, call, contract, sibling=sibling)
+        moved = progress is Progress.ADVANCED or progress is Progress.FIRST
+        lap, across = self._laps(agent, call, answer, (key, record.answer), fresh=fresh, moved=moved)
+        if self._would_complete is None and not answer.denied:
+            self._suppose(agent, call, answer, contract, digest=key, held=record.answer)
+        if progress is Progress.ADVANCED:
+            self._progress_observed = True
+        if new_items is not None:
+            self._new_items = self._new_items or new_items > 0
+        kinds = self._judge(
+            Step(
+                call,
+                contract,
+                progress,
+                rule,
+                stretch,
+                answer.result_class,
+                answer.failing,
+                answer.waiting,
+                record.siblings if sibling else None,
+                record.poll,
+                stalled,
+                lap,
+                across,
+                self._barriers,
+            )
+        )
+        if sibling and record.stretch is not None and record.stretch.loop and call.executed:
+            self._waste(call.number)
+        if progress is Progress.FIRST and not kinds and new_items is None and terminal is None:
+            return _FIRST
+        return Observation(progress, rule, record.count or 1, kinds, new_items, terminal)
+
+    def _recall(self, key: _Key, epoch: int) -> tuple[Record, bool]:
+        """Returns the record of a call, made most recent, and whether it was made just now."""
+        records = self._records
+        record = records.pop(key, None)
+        fresh = record is None
+        if record is None:
+            record = Record(epoch)
+            if len(records) >= self._limits.digests:
+                del records[next(iter(records))]
+                self._evicted_digests += 1
+        records[key] = record
+        return record, fresh
+
+    def _raise_barrier(self, agent: _Agent, call: ToolCall, answer: Answer, *, again: bool, count: int = 0) -> None:
+        """Counts what makes it worth while to look again at other things (DESIGN 6, barrier).
+
+        Args:
+            agent: whose call it is.
+            call: the call.
+            answer: what it gave back.
+            again: True where it repeats an equal call with an equal answer.
+            count: how many such in a row, 0 for an equal sibling.
+        """
+        if answer.failing or answer.denied or not call.executed:
+            return
+        effect = call.facts.effect
+        if effect is Effect.WRITE:
+            # A write that repeats the one just made changes nothing that the one before did not; one that
+            # comes back after other calls (set, unset, set) does.
+            if not again or count == 1:
+                self._hard += 1
+                agent.own += 1
+                self._barriers += 1
+        elif answer.waiting or (effect is Effect.UNKNOWN and not again):
+            self._barriers += 1
+
+    def _page(
+        self, agent: _Agent, call: ToolCall, answer: Answer, contract: ToolContract, *, fresh: bool
+    ) -> tuple[Page | None, Pages]:
+        """Takes in a declared pager's page."""
+        pages = agent.pages.get(contract.tool)
+        if pages is None or pages.epoch != self._hard:
+            names_next = contract.pagination is not None and contract.pagination.cursor is not None
+            pages = agent.pages[contract.tool] = Pages(
+                names_next=names_next, max_items=self._limits.items, epoch=self._hard
+            )
+        return None if answer.denied or answer.failing else pages.turn(call.facts, fresh=fresh), pages
+
+    def _wait(self, record: Record, call: ToolCall, contract: ToolContract, *, sibling: bool) -> bool | None:
+        """Brings a declared poller's wait up to date and returns whether its answer is terminal."""
+        terminal = is_terminal(call.facts)
+        was_terminal = record.terminal is True
+        if terminal is not None and terminal is not record.terminal:
+            waits = self._open_waits or 0
+            self._open_waits = waits + (not terminal) - (record.terminal is False)
+            record.terminal = terminal
+        if contract.polling is not None and call.executed:
+            record.poll_once(call, contract, was_terminal=was_terminal, sibling=sibling)
+        return terminal
+
+    def _laps(
+        self, agent: _Agent, call: ToolCall, answer: Answer, mark: tuple[_Key, Hashable], *, fresh: bool, moved: bool
+    ) -> tuple[Lap | None, Lap | None]:
+        """Adds the call to the rounds of its agent and of the run."""
+        if call.facts.pattern is not Pattern.PLAIN:
+            if moved or answer.waiting:
+                self._break_laps(agent)
+            return None, None
+        if answer.value is None:
+            if not answer.denied:
+                self._break_laps(agent)
+            return None, None
+        lap = agent.laps.add(mark, call, opens=agent.lap_turn != call.turn, fresh=fresh)
+        agent.lap_turn = call.turn
+        if self._across is None:
+            return lap, None
+        across = self._across.add(mark, call, opens=self._across_turn != call.turn, fresh=fresh)
+        self._across_turn = call.turn
+        return lap, across
+
+    def _break_laps(self, agent: _Agent) -> None:
+        agent.laps.clear()
+        if self._across is not None:
+            self._across.clear()
+
+    def _suppose(
+        self,
+        agent: _Agent,
+        call: ToolCall,
+        answer: Answer,
+        contract: ToolContract,
+        *,
+        digest: _Key | None,
+        held: Hashable | None,
+    ) -> None:
+        """Asks whether what is unknown, taken as equal, would complete a loop; once a run."""
+        facts = call.facts
+        reason = None
+        if digest is None:
+            reason = facts.call_unknown or Unknown.NOT_CAPTURED
+        elif answer.lost:
+            reason = facts.result_unknown or Unknown.NOT_CAPTURED
+        value = held if answer.value is not None else None
+        if value is None and not answer.lost:
+            value = ("transient", call.number)
+        found = agent.supposed.add(
+            Seen(facts.tool, digest, value, answer.result_class, reason, self._hard, facts.pattern is Pattern.PLAIN),
+            contract,
+        )
+        if found is not None:
+            self._would_complete = WouldComplete(call.number, facts.tool, found)
+
+    # --- what is claimed --------------------------------------------------------------------------------
+
+    def _judge(self, step: Step) -> tuple[Kind, ...]:
+        """Shows the step to every detector and returns the kinds that became true with it."""
+        kinds: tuple[Kind, ...] = ()
+        for detector in self._detectors:
+            claim = detector.judge(step)
+            if claim is not None and self._claim(claim, step.call):
+                kinds = (*kinds, claim.kind)
+        return kinds
+
+    def _claim(self, claim: Claim, call: ToolCall) -> bool:
+        """Notes a claim and returns whether it is the first of its kind on its stretch."""
+        stretch = claim.stretch
+        if claim.severity is Severity.LOOP:
+            self._count_waste(stretch, call)
+        claims = stretch.claims
+        if claims is not None and claim.kind in claims:
+            place = claims[claim.kind]
+            if place is not None:
+                self._claimed[place].claim = claim
+            return False
+        if claims is None:
+            claims = stretch.claims = {}
+        if len(self._claimed) >= self._limits.findings:
+            claims[claim.kind] = None
+            self._dropped_findings += 1
+        else:
+            claims[claim.kind] = len(self._claimed)
+            self._claimed.append(_Claimed(claim, call.number))
+        return True
+
+    def _count_waste(self, stretch: Stretch, call: ToolCall) -> None:
+        if not stretch.loop:
+            stretch.loop = True
+            for member in stretch.members[stretch.spared :]:
+                if member.executed:
+                    self._waste(member.number)
+        elif call.executed:
+            self._waste(call.number)
+
+    def _waste(self, number: int) -> None:
+        at = number >> 3
+        if at >= len(self._wasted):
+            self._wasted.extend(bytes(at + 1 - len(self._wasted)))
+        self._wasted[at] |= 1 << (number & 7)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Returns one finding a stretch and kind, with its last count; ordered by `at_call`, then kind."""
+        made = (_finding(claimed) for claimed in self._claimed)
+        return tuple(sorted(made, key=lambda finding: (finding.at_call, finding.kind)))
+
+    # --- what the verdict asks ----------------------------------------------------------------------------
+
+    @property
+    def progress_observed(self) -> bool:
+        """True if any call advanced over its last equal one."""
+        return self._progress_observed
+
+    @property
+    def new_items_observed(self) -> bool | None:
+        """Whether any page or result brought unseen items; None where items were never known."""
+        return self._new_items
+
+    @property
+    def poll_budget_exhausted(self) -> bool:
+        """True if a declared poller went over its total or its deadline (a short interval exhausts nothing)."""
+        return any(
+            claimed.claim.kind is Kind.POLL_BUDGET and claimed.claim.rule != MIN_INTERVAL_RULE
+            for claimed in self._claimed
+        )
+
+    @property
+    def terminal_state(self) -> bool | None:
+        """True if every declared poller's last known answer was terminal; None where none is known."""
+        return None if self._open_waits is None else self._open_waits == 0
+
+    @property
+    def stalled_repeat(self) -> bool:
+        """True if one call was repeated without a change until it was a finding of severity loop."""
+        return self._any_loop(_STALLED)
+
+    @property
+    def cycle(self) -> bool:
+        """True if a cycle of rounds was found, of one agent or across agents."""
+        return self._any_loop(_CYCLES)
+
+    def _any_loop(self, kinds: frozenset[Kind]) -> bool:
+        return any(claimed.claim.kind in kinds and claimed.claim.severity is Severity.LOOP for claimed in self._claimed)
+
+    @property
+    def would_complete(self) -> WouldComplete | None:
+        """The first call that would complete a loop if what is unknown were equal; None if no call would."""
+        return self._would_complete
+
+    @property
+    def wasted_calls(self) -> frozenset[int]:
+        """Numbers of executed calls in loop stretches: all but a repeat's first, a cycle's first period."""
+        return frozenset(
+            at * 8 + bit for at, byte in enumerate(self._wasted) if byte for bit in range(8) if byte >> bit & 1
+        )
+
+    @property
+    def evictions(self) -> Evictions:
+        """What the limits made this tracker forget."""
+        return Evictions(self._evicted_digests, self._evicted_agents, self._dropped_findings)
+
+
+def _finding(claimed: _Claimed) -> Finding:
+    claim, stretch = claimed.claim, claimed.claim.stretch
+    return Finding(
+        kind=claim.kind,
+        severity=claim.severity,
+        tool=stretch.tool,
+        agent=stretch.agent,
+        count=claim.count,
+        period=claim.period,
+        first_call=stretch.members[0].number,
+        at_call=claimed.at_call,
+        call_ids=tuple(member.call_id for member in stretch.members if member.call_id is not None),
+        digests=stretch.digests,
+        calls=tuple(member.number for member in stretch.members),
+        rule=claim.rule,
+    )
