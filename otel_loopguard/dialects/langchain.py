@@ -18,19 +18,29 @@ STEP: Final = "langgraph_step"
 NAMESPACE: Final = "langgraph_checkpoint_ns"
 
 
-def tool_message(content: Content) -> tuple[Content, str | None, bool | None]:
-    """Reads a ToolMessage in any of its forms, `{"type": "tool", "data": {…}}` among them.
+def tool_message(value: Value, *, default: str | None = None) -> tuple[Content, str | None, bool | None]:
+    """Reads a tool's result as traced: a ToolMessage in any of its forms, `{"type": "tool", "data": {…}}` among them.
+
+    Args:
+        value: the attribute's value.
+        default: the envelope's name for what the tool gave, used where that is no ToolMessage.
 
     Returns:
-        As `payload.tool_message`: the message's content, its tool_call_id, whether its status is `error`.
+        The message's content decoded, its tool_call_id, whether its status is `error` (None: not a ToolMessage).
     """
-    message = content.value
-    if content.unknown is None and isinstance(message, Mapping):
-        message = _of_output(message)
+    # Only the message's content is judged: text withheld elsewhere in the envelope hides neither it nor the call id.
+    output = payload.parsed(value)
+    if isinstance(output, Mapping):
+        message = _of_output(output)
         inner = message.get("data")
         if message.get("type") == "tool" and isinstance(inner, Mapping):
-            return payload.tool_message(Content(inner))
-    return payload.tool_message(content)
+            output = inner
+        read = payload.tool_message(Content(output))
+        if read[2] is not None:
+            return read
+        if default is not None and output.keys() <= {default, "kwargs"}:
+            return payload.unwrap(Content(output), default), None, None
+    return payload.result(value), None, None
 
 
 def turn(metadata: Mapping[str, Value]) -> str | None:

@@ -99,14 +99,9 @@ def _arguments(value: Value) -> Content:
 
 def _result(value: Value) -> tuple[Content, str | None, bool]:
     """Reads a tool run's outputs, `{"output": a ToolMessage or anything else}`; `{}` where there were none."""
-    content = payload.result(value)
-    if content.unknown is None and content.value == {}:
-        return NOT_CAPTURED, None, False
-    result, call_id, status = langchain.tool_message(content)
-    bare = status is None and result.unknown is None and isinstance(result.value, Mapping)
-    if bare and result.value.keys() == {"output"}:
-        result = payload.unwrap(result, "output")
-    return result, call_id, status is True
+    result, call_id, status = langchain.tool_message(value, default="output")
+    none = result.unknown is None and status is None and result.value == {}
+    return NOT_CAPTURED if none else result, call_id, status is True
 
 
 def _ending(span: Span) -> tuple[Outcome, str | None, str | None]:

@@ -206,12 +206,12 @@ def _result(span: Span, framework: Framework) -> tuple[Content, str | None, bool
     attributes = span.attributes
     call_id = payload.text_or_none(payload.first(attributes, (*attr.OPENINFERENCE_CALL_IDS, attr.TOOL_CALL_ID)))
     value = payload.first(attributes, (attr.OPENINFERENCE_OUTPUT, attr.TOOL_RESULT))
+    if framework is Framework.LANGCHAIN:
+        content, message_id, status = langchain.tool_message(value)
+        return payload.or_missing(content, span), call_id or message_id, status is True
     content = payload.result(value, from_repr=framework in _AS_REPR)
     failed = False
-    if framework is Framework.LANGCHAIN:
-        content, message_id, status = langchain.tool_message(content)
-        call_id, failed = call_id or message_id, status is True
-    elif framework is Framework.LLAMA_INDEX:
+    if framework is Framework.LLAMA_INDEX:
         content, failed = envelopes.tool_output(content)
     elif framework is Framework.ADK:
         content = _adk_response(content)

@@ -144,23 +144,16 @@ def _decorated(content: Content) -> Content:
 
 
 def _langchain(given: Value, given_back: Value) -> Call:
-    arguments = payload.arguments(given)
+    envelope = payload.parsed(given)
     call_id: str | None = None
-    envelope = arguments.value
-    if arguments.unknown is None and isinstance(envelope, Mapping) and "input_str" in envelope:
+    if isinstance(envelope, Mapping) and "input_str" in envelope:
         context = envelope.get("kwargs")
         call_id = payload.text_or_none(context.get("tool_call_id")) if isinstance(context, Mapping) else None
         inputs = envelope.get("inputs")
         arguments = payload.known(inputs) if inputs is not None else payload.arguments(envelope["input_str"], bare=True)
-    result, message_id, status = langchain.tool_message(payload.result(given_back))
-    value = result.value
-    if (
-        status is None
-        and result.unknown is None
-        and isinstance(value, Mapping)
-        and value.keys() <= {"output", "kwargs"}
-    ):
-        result = payload.unwrap(result, "output")
+    else:
+        arguments = payload.arguments(given)
+    result, message_id, status = langchain.tool_message(given_back, default="output")
     return Call(arguments=arguments, result=result, call_id=message_id or call_id, failed=status is True)
 
 
@@ -219,7 +212,8 @@ def _llama_index(attributes: Mapping[str, Value], given: Value, given_back: Valu
     if output.unknown is None and isinstance(output.value, Mapping) and "tool_output" in output.value:
         call_id = payload.text_or_none(output.value.get("tool_id"))
         output = payload.unwrap(output, "tool_output")
-    named = output.value.get("tool_name") if isinstance(output.value, Mapping) else None
+    shown = payload.as_dict(given_back)
+    named = payload.as_dict(shown.get("tool_output", shown)).get("tool_name")
     result, failed = envelopes.tool_output(output)
     text = result.value if failed and isinstance(result.value, str) else None
     return Call(
