@@ -84,10 +84,11 @@ class DigestKind(StrEnum):
     BUSINESS = "business"
     ITEM = "item"
     NAME = "name"
+    CONVERSATION = "conversation"
 
 
 # Plain strings: hashing an enumeration's member costs more than a lookup may.
-_CALL, _RESULT, _STATE, _IDEMPOTENCY, _BUSINESS, _ITEM, _NAME = (kind.value for kind in DigestKind)
+_CALL, _RESULT, _STATE, _IDEMPOTENCY, _BUSINESS, _ITEM, _NAME, _CONVERSATION = (kind.value for kind in DigestKind)
 
 
 class NameKind(StrEnum):
@@ -226,6 +227,13 @@ class Digester:
     def name(self, text: str) -> str:
         """Digest a name that may not be shown, always in environment scope. Returns 8 lower-case hex characters."""
         return self._environment._hex(_NAME, b"[%b]" % encode(text))[:NAME_HEX]  # noqa: SLF001
+
+    def conversation(self, text: str) -> str:
+        """Digest a conversation, session or task id, always in environment scope: it joins traces.
+
+        Returns 32 lower-case hex characters.
+        """
+        return self._environment._hex(_CONVERSATION, b"[%b]" % encode(text))  # noqa: SLF001
 
     def _head(self, tool: str) -> bytes:
         """Give `[tool,` in canonical form: how the messages about one tool begin."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from otel_loopguard import attributes as attr
 from otel_loopguard import dialects
 from otel_loopguard.canonical import CanonicalError, at_top
 from otel_loopguard.classify import classify
@@ -31,7 +30,6 @@ from otel_loopguard.model import (
     Signals,
     Span,
     SpanFacts,
-    Unknown,
     Value,
 )
 from otel_loopguard.policy import Policy, ToolContract
@@ -87,7 +85,7 @@ class FactsReader:
         own = read_own(span.attributes)
         digester = self._digester_for(own.run_id or span.trace_id)
         resource = self._resource(span.resource, digester)
-        call = self._call(span, reading, own, digester) if reading.role is Role.TOOL and not reading.not_a_call else None
+        is_call = reading.role is Role.TOOL and reading.not_a_call is None
         return SpanFacts(
             trace_id=span.trace_id,
             span_id=span.span_id,
@@ -102,14 +100,14 @@ class FactsReader:
             host=resource.host,
             layer=reading.layer,
             not_a_call=reading.not_a_call,
-            agent=self._name(own.agent_id or reading.agent, NameKind.NAME, digester),
+            agent=self._name(own.agent_id or reading.agent, NameKind.OTHER, digester),
             run_id=own.run_id,
             conversation=digester.conversation(reading.conversation) if reading.conversation else None,
-            turn=self._name(own.turn_id or reading.turn, NameKind.NAME, digester),
+            turn=self._name(own.turn_id or reading.turn, NameKind.OTHER, digester),
             producer=own.producer,
             sequence=own.sequence,
             started=own.started,
-            call=call,
+            call=self._call(span, reading, own, digester) if is_call else None,
             chat=self._chat(reading.chat, own, digester),
             decision=reading.decision,
             termination=own.termination or reading.termination,
@@ -168,7 +166,7 @@ class FactsReader:
             finish=chat.finish,
             input_tokens=chat.input_tokens,
             output_tokens=chat.output_tokens,
-            model=self._name(chat.model, NameKind.NAME, digester),
+            model=self._name(chat.model, NameKind.OTHER, digester),
         )
 
     # --- call records -----------------------------------------------------------------------------------
@@ -214,13 +212,13 @@ class FactsReader:
             end_ns=start_ns,
             role=Role.TOOL,
             dialect="call_record",
-            agent=self._name(record.agent, NameKind.NAME, digester),
-            run_id=self._name(record.run_id, NameKind.NAME, digester),
+            agent=self._name(record.agent, NameKind.OTHER, digester),
+            run_id=self._name(record.run_id, NameKind.OTHER, digester),
             conversation=None if record.session is None else digester.conversation(record.session),
             task=None if record.task is None else digester.conversation(record.task),
             user_turn=None if record.user_turn is None else str(record.user_turn),
             attempt=None if record.attempt is None else str(record.attempt),
-            turn=None if record.turn is None else self._name(str(record.turn), NameKind.NAME, digester),
+            turn=None if record.turn is None else self._name(str(record.turn), NameKind.OTHER, digester),
             after_compaction=record.after_compaction,
             concurrent=record.concurrent,
             sequence=record.sequence,
@@ -258,9 +256,11 @@ class FactsReader:
             except CanonicalError as error:
                 result_unknown = error.reason
         result_class, category = self._classes(draft, effect, known=result_unknown is None)
+        if result_class is ResultClass.ERROR and draft.outcome is Outcome.OK and self._policy.errors.in_band:
+            draft.outcome = Outcome.ERROR
         return CallFacts(
             tool=self._name(draft.tool, NameKind.TOOL, digester) or "",
-            call_id=self._name(draft.call_id, NameKind.NAME, digester),
+            call_id=self._name(draft.call_id, NameKind.OTHER, digester),
             call_digest=call_digest,
             call_unknown=call_unknown,
             result_digest=result_digest,
@@ -274,7 +274,7 @@ class FactsReader:
             effect=effect,
             pattern=contract.pattern,
             contract=contract.digest8,
-            key_id=digester.key_id if key_id is None else self._name(key_id, NameKind.NAME, digester),
+            key_id=digester.key_id if key_id is None else self._name(key_id, NameKind.OTHER, digester),
             policy=self._policy.label,
             idempotency_digest=idempotency,
             business_digest=business,
@@ -321,8 +321,8 @@ class FactsReader:
         service, release = resource.get("service.name"), resource.get("service.version")
         host = [str(resource[key]) for key in _HOST_KEYS if resource.get(key) is not None]
         made = _Resource(
-            self._name(service, NameKind.NAME, digester) if isinstance(service, str) else None,
-            self._name(release, NameKind.NAME, digester) if isinstance(release, str) else None,
+            self._name(service, NameKind.OTHER, digester) if isinstance(service, str) else None,
+            self._name(release, NameKind.OTHER, digester) if isinstance(release, str) else None,
             digester.name("\x00".join(host)) if host else None,
         )
         if len(self._resources) >= MAX_CACHED_NAMES:
@@ -399,6 +399,3 @@ def _is_sampled(trace_state: str) -> bool:
                     return threshold.strip("0") != ""
     return False
 
-
-NOT_CONFIGURED: Final = Content(unknown=Unknown.NOT_CONFIGURED)
-_ = attr

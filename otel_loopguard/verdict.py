@@ -55,14 +55,15 @@ def judge(run: Run, policy: Policy) -> tuple[Verdict, tuple[Observation, ...]]:
     """
     tracker = Tracker(policy)
     observations = tuple(tracker.observe(call) for call in run.calls)
-    findings = tuple(_doubted(finding, run.gaps) for finding in tracker.findings())
+    claimed = tracker.findings()
+    findings = tuple(_doubted(finding, run.gaps) for finding in claimed)
     flags = set(run.flags)
-    if any(finding.severity is not before.severity for finding, before in zip(findings, tracker.findings(), strict=True)):
+    if findings != claimed:
         flags.add(Flag.GAP_IN_FINDING)
     loops = [finding for finding in findings if finding.severity is Severity.LOOP]
     finding_at = min((finding.at_call for finding in loops), default=None)
     guard = _guard_entries(run)
-    denied_at = min((entry.call for entry in guard if _refused(entry)), default=None)
+    denied_at = min((entry.call for entry in guard if entry.call is not None and _refused(entry)), default=None)
     terminal_at = len(run.calls) + 1 if run.final_answer else None
     wasted = tracker.wasted_calls
     verdict = Verdict(

@@ -94,10 +94,10 @@ def one_version(spans: Iterable[SpanFacts]) -> Versions:
     others: dict[SpanKey, list[SpanFacts]] = {}
     for span in spans:
         key = span_key(span)
-        known = kept.setdefault(key, span)
-        if known is span:
-            continue
-        if known == span:
+        known = kept.get(key)
+        if known is None:
+            kept[key] = span
+        elif known == span:
             identical[key] = identical.get(key, 0) + 1
         else:
             others.setdefault(key, []).append(span)

@@ -74,7 +74,14 @@ class _Parts(msgspec.Struct, kw_only=True):
     orphans: bool = False
     incomplete_tree: bool = False
 
+    def bucket(self, role: Role) -> list[SpanFacts]:
+        """The list that spans of this role go to."""
+        if role in _CONTAINERS:
+            return self.containers
+        return self.chats if role is Role.CHAT else self.others
+
     def spans(self) -> list[SpanFacts]:
+        """All spans of the run."""
         return [*(s for same in self.calls for s in same.spans), *self.containers, *self.chats, *self.others]
 
 
@@ -111,8 +118,7 @@ class _Traces:
             if span.role in (Role.CHAT, Role.TURN, Role.HANDOFF) and above.outermost is None:
                 continue  # a model response outside any agent is no run's business
             part = parts.setdefault(self._key(span, above), _Parts())
-            bucket = part.containers if span.role in _CONTAINERS else part.chats if span.role is Role.CHAT else part.others
-            bucket.append(span)
+            part.bucket(span.role).append(span)
         return [self._run(key, part) for key, part in parts.items() if part.calls or part.containers]
 
     # --- run identity -------------------------------------------------------------------------------------

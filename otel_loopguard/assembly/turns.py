@@ -35,10 +35,12 @@ class Candidate(msgspec.Struct, kw_only=True):
 
     @property
     def start_ns(self) -> int:
+        """Start of the outermost span."""
         return self.same.host.start_ns
 
     @property
     def end_ns(self) -> int | None:
+        """End of the outermost span; None while it is open."""
         return self.same.host.end_ns
 
 
