@@ -1,0 +1,27 @@
+"""Every exit code of the command line, as one closed table; docs/cli.md is made from it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    USAGE = 2
+    PARTLY_READ = 3
+    NOTHING_READ = 4
+    INTERRUPTED = 130
+
+
+MEANING: Final = {
+    ExitCode.DONE: "all input was read, whatever was found in it; also when the reader of the output went away",
+    ExitCode.USAGE: "the command line, the policy file or the digest key cannot be used, or a part is not installed",
+    ExitCode.PARTLY_READ: (
+        "some input could not be read and the rest was judged; of `audit` also: a call lacks what judging needs"
+    ),
+    ExitCode.NOTHING_READ: "no input could be read",
+    ExitCode.INTERRUPTED: "interrupted from the keyboard",
+}
