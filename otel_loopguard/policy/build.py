@@ -219,7 +219,8 @@ class _Builder:
         if name is None:
             return None
         if self._resolver is None:
-            self._wrong(given, "callable", "functions are not available here; use `path`, or load the policy from a file")
+            text = "functions are not available here; use `path`, or load the policy from a file"
+            self._wrong(given, "callable", text)
             return None
         found = self._resolver(name)
         if found is None:

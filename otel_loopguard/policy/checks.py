@@ -25,9 +25,7 @@ def check_policy(top: Section, problems: Problems) -> None:
     """Notes what is wrong between the keys of the whole policy."""
     actions = top["actions"]
     if list(actions) != [word for word in LADDER if word in actions]:
-        problems.add(
-            top.written["actions"], "actions", f"the steps are out of order; the order is {', '.join(LADDER)}"
-        )
+        problems.add(top.written["actions"], "actions", f"the steps are out of order; the order is {', '.join(LADDER)}")
     for name, tool in top["tools"].items():
         if tool.sound:
             check_tool(tool, problems)

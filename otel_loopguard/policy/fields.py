@@ -33,7 +33,9 @@ PLAIN_RULES: Final = (Rule.INCREASES, Rule.CHANGES, Rule.SHRINKS, Rule.NEW_ITEMS
 
 _MAX_CALLS: Final = 1_000_000
 _MAX_SECONDS: Final = 31_536_000
-_LABEL: Final = Text(limit=64, numbers=True, pattern=r"[A-Za-z0-9_.:/-]+", pattern_words="letters, digits and _ . : / -")
+_LABEL: Final = Text(
+    limit=64, numbers=True, pattern=r"[A-Za-z0-9_.:/-]+", pattern_words="letters, digits and _ . : / -"
+)
 _PATH: Final = Text(limit=300)
 _PATHS: Final = Listed(_PATH)
 _REPEATS: Final = Number(1, 1000)
@@ -138,7 +140,9 @@ TOOL: Final = Table(
         "allowed_repeats": Field(_REPEATS, "As in `defaults`, for this tool.", None),
         "max_calls": Field(_CALLS, "Calls of this tool allowed in a run; null: as in `defaults`.", None),
         "parallel": Field(
-            Choice(tuple(Parallel)), "Equal calls of one turn: `share` one outcome, or `run` each.", Parallel.SHARE.value
+            Choice(tuple(Parallel)),
+            "Equal calls of one turn: `share` one outcome, or `run` each.",
+            Parallel.SHARE.value,
         ),
         "progress": Field(Listed(PROGRESS, low=1, high=16), "When a repeat made progress.", ()),
         "polling": Field(POLLING, "The tool is a poller.", None),
@@ -160,7 +164,9 @@ TOOL: Final = Table(
         ),
         "ignore_result": Field(_PATHS, "Fields of the result that differ each time and mean nothing.", ()),
         "ignore_result_regex": Field(
-            Listed(Text(limit=500), lone=True), "RE2 patterns; what they match is removed from every text of the result.", ()
+            Listed(Text(limit=500), lone=True),
+            "RE2 patterns; what they match is removed from every text of the result.",
+            (),
         ),
         "business_key": Field(_PATHS, "Arguments that make two writes the same write.", ()),
         "business_scope": Field(
@@ -184,7 +190,9 @@ POLICY: Final = Table(
         "policy": Field(_LABEL, "Name of the policy."),
         "policy_version": Field(_LABEL, "Your version of it; raise it with every change."),
         "mode": Field(Choice(MODES), "`observe` only reports; `enforce` lets a guard deny and stop.", "observe"),
-        "unattended": Field(Flag(), "true: no person watches the run, so a guard stops instead of asking.", default=False),
+        "unattended": Field(
+            Flag(), "true: no person watches the run, so a guard stops instead of asking.", default=False
+        ),
         "scope": Field(Choice(SCOPES), "What is judged as one run.", "run"),
         "content": Field(
             Choice(CONTENTS), "What a processor removes from spans: all content, that of tools, or nothing.", "drop_all"

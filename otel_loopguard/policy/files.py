@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.errors import PolicyError
 from otel_loopguard.policy.build import load
@@ -44,8 +44,9 @@ def entry_point(name: str) -> ProgressCallable | None:
     """The progress function of that name from the installed packages; None if there is none or it does not load."""
     for found in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
-            function: ProgressCallable = found.load()
+            function: Any = found.load()
         except Exception:  # noqa: BLE001 - another package's import may raise anything; the policy error names it
             return None
-        return function if callable(function) else None
+        usable: ProgressCallable | None = function if callable(function) else None
+        return usable
     return None

@@ -113,7 +113,9 @@ class JsonReader:
                 return Node(line, column, Shape.SCALAR, value, word)
         found = _NUMBER.match(self._text, self._at)
         if found is None:
-            self._fail("a value is expected here: text in double quotes, a number, true, false, null, a list or a table")
+            self._fail(
+                "a value is expected here: text in double quotes, a number, true, false, null, a list or a table"
+            )
         text = found.group()
         if len(text) > _MAX_NUMBER:
             self._fail(f"a number has at most {_MAX_NUMBER} characters")

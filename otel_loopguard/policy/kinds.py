@@ -4,6 +4,7 @@ Invariants: `read` never raises; it notes what is wrong, with its place, and ret
 and its JSON Schema stand in one class, so that they cannot drift apart.
 """
 
+# ruff: noqa: D102 - what the methods of a kind do stands on the protocol `Kind`
 from __future__ import annotations
 
 import re
@@ -103,7 +104,9 @@ class Choice(msgspec.Struct, frozen=True):
         allowed = ", ".join(self.words)
         if node.shape is not Shape.SCALAR:
             return _wrong(node, path, problems, f"one of {allowed} is expected, this is {node.shape.value}")
-        return _wrong(node, path, problems, f'"{printable(node.text)}" is not one of {allowed}{_near(node.text, self.words)}')
+        return _wrong(
+            node, path, problems, f'"{printable(node.text)}" is not one of {allowed}{_near(node.text, self.words)}'
+        )
 
     def schema(self) -> Schema:
         return {"enum": list(self.words)}
@@ -232,7 +235,9 @@ class Listed(msgspec.Struct, frozen=True):
             shown = node.shape.value if node.shape is Shape.TABLE or node.value is not None else "null"
             return _wrong(node, path, problems, f"a list is expected, this is {shown}; write [{printable(node.text)}]")
         if not self.low <= len(node.items) <= self.high:
-            return _wrong(node, path, problems, f"{self.low} to {self.high} entries are expected, not {len(node.items)}")
+            return _wrong(
+                node, path, problems, f"{self.low} to {self.high} entries are expected, not {len(node.items)}"
+            )
         found: list[Any] = []
         sound = True
         for index, item in enumerate(node.items):
