@@ -12,7 +12,7 @@ import msgspec
 
 from otel_loopguard.assembly.tree import Tree
 from otel_loopguard.assembly.turns import Candidate
-from otel_loopguard.model import Finish, Flag, Role, SpanFacts, TerminationReason
+from otel_loopguard.model import Finish, Flag, Outcome, Role, SpanFacts, TerminationReason
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +40,8 @@ def read(
     responses = sorted((chat for chat in chats if not _inside_tool(chat, tree)), key=_by_end)
     answered = _answered(outer, responses, others, calls)
     termination = _termination(outer, others, answered=answered)
+    if termination is TerminationReason.UNKNOWN and _failed_with_its_last_call(outer, responses, calls):
+        termination = TerminationReason.TOOL_ERROR
     flags: set[Flag] = set()
     unseen = _unseen(responses, others, calls)
     last = _asked(responses[-1]) if responses else 0
@@ -91,6 +93,17 @@ def _termination(outer: Sequence[SpanFacts], others: Sequence[SpanFacts], *, ans
     return TerminationReason.FINAL_ANSWER if answered else TerminationReason.UNKNOWN
 
 
+def _failed_with_its_last_call(
+    outer: Sequence[SpanFacts], responses: Sequence[SpanFacts], calls: Sequence[Candidate]
+) -> bool:
+    """True where the run's own span failed, its last call failed, and no model was asked after that."""
+    if not calls or not outer or not min(outer, key=_by_start).failed:
+        return False
+    last = max((call.same.host for call in calls), key=_by_end)
+    failed = any(call.same.host is last and call.facts.outcome is Outcome.ERROR for call in calls)
+    return failed and not any(chat.start_ns >= (last.end_ns or last.start_ns) for chat in responses)
+
+
 def _asked(chat: SpanFacts) -> int:
     if chat.chat is None:
         return 0
@@ -122,6 +135,10 @@ def _unseen(responses: Sequence[SpanFacts], others: Sequence[SpanFacts], calls: 
     no_calls = sum(span.not_a_call is not None or span.role is Role.HANDOFF for span in others)
     unmatched = sum(call.facts.call_id is None or call.facts.call_id not in asked for call in calls) + no_calls
     return max(0, len(asked - seen) + unnamed - unmatched)
+
+
+def _by_start(span: SpanFacts) -> tuple[int, str, str]:
+    return (span.start_ns, span.trace_id, span.span_id)
 
 
 def _by_end(span: SpanFacts) -> tuple[int, int, str, str]:

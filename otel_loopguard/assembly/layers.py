@@ -154,7 +154,8 @@ def _join_siblings(tools: Sequence[SpanFacts], groups: _Union) -> None:
         if tool.layer is Layer.HOST:
             hosts.setdefault((tool.trace_id, _last_name(tool)), []).append(place)
     taken = {groups.root(h) for places in hosts.values() for h in places} & {groups.root(p) for p in inner}
-    for place in sorted(inner, key=lambda p: (tools[p].start_ns, tools[p].span_id)):
+    # Latest end first, each to the free host that starts last: no other choice joins more (interval matching).
+    for place in sorted(inner, key=lambda p: (-_end(tools[p]), -tools[p].start_ns, tools[p].span_id)):
         if groups.root(place) in taken:
             continue
         tool = tools[place]
@@ -170,6 +171,10 @@ def _encloses(outer: SpanFacts, inner: SpanFacts) -> bool:
     if inner.start_ns < outer.start_ns:
         return False
     return outer.end_ns is None or (inner.end_ns is not None and inner.end_ns <= outer.end_ns)
+
+
+def _end(span: SpanFacts) -> int:
+    return span.start_ns if span.end_ns is None else span.end_ns
 
 
 def _same_id(one: SpanFacts, other: SpanFacts) -> bool:
