@@ -61,13 +61,10 @@ def load(text: str, *, source: str = "<policy>", resolver: Resolver | None = Non
     """
     problems = Problems(source)
     top = fields.POLICY.read(parse(text, problems), "", problems)
-    sound = problems.count == 0
-    check_policy(top, problems)
+    sound = check_policy(top, problems)
     builder = _Builder(top, problems, resolver)
-    contracts = {name: builder.contract(name, tool) for name, tool in top["tools"].items() if tool.sound}
+    contracts = {name: builder.contract(name, tool) for name, tool in top["tools"].items() if name in sound}
     problems.check()
-    if not sound:  # pragma: no cover - problems.check() has raised
-        raise problems.error()
     return builder.policy(contracts)
 
 

@@ -21,16 +21,21 @@ _READ_ONLY: Final = ("polling", "pagination", "progress", "range")
 _NOT_FOR_NOOPS: Final = ("polling", "pagination", "progress", "range", "max_calls")
 
 
-def check_policy(top: Section, problems: Problems) -> None:
-    """Notes what is wrong between the keys of the whole policy."""
+def check_policy(top: Section, problems: Problems) -> frozenset[str]:
+    """Notes what is wrong between the keys of the whole policy; returns the names of the tools that are sound."""
+    sound: set[str] = set()
     actions = top["actions"]
     if list(actions) != [word for word in LADDER if word in actions]:
         problems.add(top.written["actions"], "actions", f"the steps are out of order; the order is {', '.join(LADDER)}")
     for name, tool in top["tools"].items():
         if tool.sound:
+            before = problems.count
             check_tool(tool, problems)
             if name in top["noop_tools"]:
                 _check_noop(tool, problems)
+            if problems.count == before:
+                sound.add(name)
+    return frozenset(sound)
 
 
 def _check_noop(tool: Section, problems: Problems) -> None:

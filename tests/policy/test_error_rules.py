@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from otel_loopguard.model import ErrorCategory
 from otel_loopguard.policy import ErrorRules
 
