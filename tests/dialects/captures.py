@@ -85,7 +85,7 @@ def shown(reading: Reading | None) -> dict[str, Any] | None:
                 out[name] = False
             continue
         if isinstance(value, msgspec.Struct):
-            fields = msgspec.to_builtins(value)
+            fields = json.loads(msgspec.json.encode(value))
             value = {key: item for key, item in fields.items() if item is not None}
         out[name] = value if isinstance(value, bool | dict) else str(value)
     return out
