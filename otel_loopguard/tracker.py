@@ -14,10 +14,11 @@ import msgspec
 
 from otel_loopguard.detectors import DETECTORS
 from otel_loopguard.detectors.answers import Answer, Record, is_terminal
+from otel_loopguard.detectors.claims import Claims
 from otel_loopguard.detectors.paging import Page, Pages
 from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
 from otel_loopguard.detectors.rounds import Laps
-from otel_loopguard.detectors.step import Claim, Step, Stretch
+from otel_loopguard.detectors.step import Step
 from otel_loopguard.detectors.supposed import Seen, Suppositions, WouldComplete
 from otel_loopguard.model import Effect, Finding, Kind, Pattern, Progress, Severity, ToolCall, Unknown
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _STALLED: Final = frozenset({Kind.EXACT_REPEAT, Kind.ERROR_REPEAT, Kind.STALLED_POLL})
 _CYCLES: Final = frozenset({Kind.CYCLE, Kind.HANDOFF_CYCLE})
+_BUDGETS: Final = frozenset({Kind.POLL_BUDGET})
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,15 +90,6 @@ _LIMITS: Final = Limits()
 _Key: TypeAlias = "tuple[str, str | None, str | None, str | None]"
 
 
-class _Claimed:
-    """One finding as it grows."""
-
-    __slots__ = ("at_call", "claim")
-
-    def __init__(self, claim: Claim, at_call: int) -> None:
-        self.claim, self.at_call = claim, at_call
-
-
 class Tracker:
     """One run as far as it has come.
 
@@ -110,7 +103,7 @@ class Tracker:
     def __init__(self, policy: Policy, *, limits: Limits = _LIMITS) -> None:
         self._policy = policy
         self._limits = limits
-        self._detectors = tuple(make() for make in DETECTORS)
+        self._judges = tuple(make().judge for make in DETECTORS)
         self._records: dict[_Key, Record] = {}
         self._agents: dict[str, _Agent] = {}
         self._across: Laps | None = None
@@ -119,9 +112,8 @@ class Tracker:
         self._attempt: str | None = None
         self._hard = 0
         self._barriers = 0
-        self._claimed: list[_Claimed] = []
-        self._wasted = bytearray()
-        self._evicted_digests = self._evicted_agents = self._dropped_findings = 0
+        self._claims = Claims(limit=limits.findings)
+        self._evicted_digests = self._evicted_agents = 0
         self._progress_observed = False
         self._new_items: bool | None = None
         self._open_waits: int | None = None
@@ -245,7 +237,7 @@ class Tracker:
             )
         )
         if sibling and record.stretch is not None and record.stretch.loop and call.executed:
-            self._waste(call.number)
+            self._claims.waste(call.number)
         if progress is Progress.FIRST and not kinds and new_items is None and terminal is None:
             return _FIRST
         return Observation(progress, rule, record.count or 1, kinds, new_items, terminal)
@@ -362,59 +354,20 @@ class Tracker:
         if found is not None:
             self._would_complete = WouldComplete(call.number, facts.tool, found)
 
-    # --- what is claimed --------------------------------------------------------------------------------
-
     def _judge(self, step: Step) -> tuple[Kind, ...]:
         """Shows the step to every detector and returns the kinds that became true with it."""
         kinds: tuple[Kind, ...] = ()
-        for detector in self._detectors:
-            claim = detector.judge(step)
-            if claim is not None and self._claim(claim, step.call):
+        for judge in self._judges:
+            claim = judge(step)
+            if claim is not None and self._claims.note(claim, step.call):
                 kinds = (*kinds, claim.kind)
         return kinds
 
-    def _claim(self, claim: Claim, call: ToolCall) -> bool:
-        """Notes a claim and returns whether it is the first of its kind on its stretch."""
-        stretch = claim.stretch
-        if claim.severity is Severity.LOOP:
-            self._count_waste(stretch, call)
-        claims = stretch.claims
-        if claims is not None and claim.kind in claims:
-            place = claims[claim.kind]
-            if place is not None:
-                self._claimed[place].claim = claim
-            return False
-        if claims is None:
-            claims = stretch.claims = {}
-        if len(self._claimed) >= self._limits.findings:
-            claims[claim.kind] = None
-            self._dropped_findings += 1
-        else:
-            claims[claim.kind] = len(self._claimed)
-            self._claimed.append(_Claimed(claim, call.number))
-        return True
-
-    def _count_waste(self, stretch: Stretch, call: ToolCall) -> None:
-        if not stretch.loop:
-            stretch.loop = True
-            for member in stretch.members[stretch.spared :]:
-                if member.executed:
-                    self._waste(member.number)
-        elif call.executed:
-            self._waste(call.number)
-
-    def _waste(self, number: int) -> None:
-        at = number >> 3
-        if at >= len(self._wasted):
-            self._wasted.extend(bytes(at + 1 - len(self._wasted)))
-        self._wasted[at] |= 1 << (number & 7)
+    # --- what the verdict asks ----------------------------------------------------------------------------
 
     def findings(self) -> tuple[Finding, ...]:
         """Returns one finding a stretch and kind, with its last count; ordered by `at_call`, then kind."""
-        made = (_finding(claimed) for claimed in self._claimed)
-        return tuple(sorted(made, key=lambda finding: (finding.at_call, finding.kind)))
-
-    # --- what the verdict asks ----------------------------------------------------------------------------
+        return self._claims.findings()
 
     @property
     def progress_observed(self) -> bool:
@@ -429,10 +382,7 @@ class Tracker:
     @property
     def poll_budget_exhausted(self) -> bool:
         """True if a declared poller went over its total or its deadline (a short interval exhausts nothing)."""
-        return any(
-            claimed.claim.kind is Kind.POLL_BUDGET and claimed.claim.rule != MIN_INTERVAL_RULE
-            for claimed in self._claimed
-        )
+        return self._claims.any_of(_BUDGETS, Severity.BUDGET, apart_from=MIN_INTERVAL_RULE)
 
     @property
     def terminal_state(self) -> bool | None:
@@ -442,15 +392,12 @@ class Tracker:
     @property
     def stalled_repeat(self) -> bool:
         """True if one call was repeated without a change until it was a finding of severity loop."""
-        return self._any_loop(_STALLED)
+        return self._claims.any_of(_STALLED, Severity.LOOP)
 
     @property
     def cycle(self) -> bool:
         """True if a cycle of rounds was found, of one agent or across agents."""
-        return self._any_loop(_CYCLES)
-
-    def _any_loop(self, kinds: frozenset[Kind]) -> bool:
-        return any(claimed.claim.kind in kinds and claimed.claim.severity is Severity.LOOP for claimed in self._claimed)
+        return self._claims.any_of(_CYCLES, Severity.LOOP)
 
     @property
     def would_complete(self) -> WouldComplete | None:
@@ -460,29 +407,9 @@ class Tracker:
     @property
     def wasted_calls(self) -> frozenset[int]:
         """Numbers of executed calls in loop stretches: all but a repeat's first, a cycle's first period."""
-        return frozenset(
-            at * 8 + bit for at, byte in enumerate(self._wasted) if byte for bit in range(8) if byte >> bit & 1
-        )
+        return self._claims.wasted_calls
 
     @property
     def evictions(self) -> Evictions:
         """What the limits made this tracker forget."""
-        return Evictions(self._evicted_digests, self._evicted_agents, self._dropped_findings)
-
-
-def _finding(claimed: _Claimed) -> Finding:
-    claim, stretch = claimed.claim, claimed.claim.stretch
-    return Finding(
-        kind=claim.kind,
-        severity=claim.severity,
-        tool=stretch.tool,
-        agent=stretch.agent,
-        count=claim.count,
-        period=claim.period,
-        first_call=stretch.members[0].number,
-        at_call=claimed.at_call,
-        call_ids=tuple(member.call_id for member in stretch.members if member.call_id is not None),
-        digests=stretch.digests,
-        calls=tuple(member.number for member in stretch.members),
-        rule=claim.rule,
-    )
+        return Evictions(self._evicted_digests, self._evicted_agents, self._claims.dropped)

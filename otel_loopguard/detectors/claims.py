@@ -1,0 +1,117 @@
+"""Makes findings of claims: one a stretch and kind, with the last count, and marks what the loops wasted.
+
+Invariants: bounded number of findings, further ones counted; one bit a call for what was wasted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.model import Finding, Kind, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from otel_loopguard.detectors.step import Claim, Stretch
+    from otel_loopguard.model import ToolCall
+
+
+class _Claimed:
+    """One finding as it grows."""
+
+    __slots__ = ("at_call", "claim")
+
+    def __init__(self, claim: Claim, at_call: int) -> None:
+        self.claim, self.at_call = claim, at_call
+
+
+class Claims:
+    """All that was claimed of one run.
+
+    Args:
+        limit: findings kept; `dropped` counts those past it.
+    """
+
+    __slots__ = ("_claimed", "_limit", "_wasted", "dropped")
+
+    def __init__(self, *, limit: int) -> None:
+        self._limit = limit
+        self._claimed: list[_Claimed] = []
+        self._wasted = bytearray()
+        self.dropped = 0
+
+    def note(self, claim: Claim, call: ToolCall) -> bool:
+        """Notes a claim that `call` made true, or true again; returns whether it is the first on its stretch."""
+        stretch = claim.stretch
+        if claim.severity is Severity.LOOP:
+            self._count_waste(stretch, call)
+        claims = stretch.claims
+        if claims is None:
+            claims = stretch.claims = {}
+        elif claim.kind in claims:
+            place = claims[claim.kind]
+            if place is not None:
+                self._claimed[place].claim = claim
+            return False
+        if len(self._claimed) >= self._limit:
+            claims[claim.kind] = None
+            self.dropped += 1
+        else:
+            claims[claim.kind] = len(self._claimed)
+            self._claimed.append(_Claimed(claim, call.number))
+        return True
+
+    def _count_waste(self, stretch: Stretch, call: ToolCall) -> None:
+        if not stretch.loop:
+            stretch.loop = True
+            for member in stretch.members[stretch.spared :]:
+                if member.executed:
+                    self.waste(member.number)
+        elif call.executed:
+            self.waste(call.number)
+
+    def waste(self, number: int) -> None:
+        """Marks one call as wasted."""
+        at = number >> 3
+        if at >= len(self._wasted):
+            self._wasted.extend(bytes(at + 1 - len(self._wasted)))
+        self._wasted[at] |= 1 << (number & 7)
+
+    @property
+    def wasted_calls(self) -> frozenset[int]:
+        """Numbers of the calls marked as wasted."""
+        return frozenset(
+            at * 8 + bit for at, byte in enumerate(self._wasted) if byte for bit in range(8) if byte >> bit & 1
+        )
+
+    def any_of(self, kinds: AbstractSet[Kind], severity: Severity, *, apart_from: str | None = None) -> bool:
+        """Tells whether there is a finding of one of `kinds` and of `severity`, by another rule than `apart_from`."""
+        return any(
+            claimed.claim.kind in kinds
+            and claimed.claim.severity is severity
+            and (apart_from is None or claimed.claim.rule != apart_from)
+            for claimed in self._claimed
+        )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Returns one finding a stretch and kind, with its last count; ordered by `at_call`, then kind."""
+        made = (_finding(claimed) for claimed in self._claimed)
+        return tuple(sorted(made, key=lambda finding: (finding.at_call, finding.kind)))
+
+
+def _finding(claimed: _Claimed) -> Finding:
+    claim, stretch = claimed.claim, claimed.claim.stretch
+    return Finding(
+        kind=claim.kind,
+        severity=claim.severity,
+        tool=stretch.tool,
+        agent=stretch.agent,
+        count=claim.count,
+        period=claim.period,
+        first_call=stretch.members[0].number,
+        at_call=claimed.at_call,
+        call_ids=tuple(member.call_id for member in stretch.members if member.call_id is not None),
+        digests=stretch.digests,
+        calls=tuple(member.number for member in stretch.members),
+        rule=claim.rule,
+    )
