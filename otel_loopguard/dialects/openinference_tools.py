@@ -191,11 +191,10 @@ def _of_langchain(value: Value, *, typed: bool) -> Content:
 
     Bare text stays as it is, whatever it looks like: the arguments "1" and "1.0" of a tool are not equal.
     """
-    content = payload.arguments(value, bare=True)
-    if typed and isinstance(content.value, str) and content.unknown is None:
+    if typed or not isinstance(value, str):
         return payload.arguments(value)
-    bare = not typed and isinstance(value, str) and content.unknown in (None, Unknown.SCHEMA_NOT_ARGUMENTS)
-    return Content(value) if bare else content
+    read = payload.arguments(value, bare=True)
+    return read if read.unknown in (Unknown.REDACTED, Unknown.TRUNCATED) else Content(value)
 
 
 # --- results ------------------------------------------------------------------------------------------------
