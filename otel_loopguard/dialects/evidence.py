@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from otel_loopguard.dialects import pyrepr
 from otel_loopguard.model import Finish, Outcome, Span, TerminationReason, Value
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _HEAD: Final = 512
 _PLACEHOLDER_TYPES: Final = frozenset({"_OTHER", "Exception", "error"})
 """Error types that say no more than that there was an error."""
 _TRACEBACK: Final = "Traceback (most recent call last)"
+_SDK_ERROR: Final = re.compile(r"[^{}]{0,200}(\{'(?:message|tool_name)': .{1,4096}\})\Z", re.DOTALL)
+"""How openai-agents' instrumentations write an SDK error into the status: text, then the repr of its data."""
 _CALLED: Final = re.compile(r"([A-Za-z_][\w.]{0,126})\((['\"])(.{0,4096})\2,?\)\Z", re.DOTALL)
 _PREFIXED: Final = re.compile(r"((?:[a-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception|Exceeded|Timeout)): ")
 
@@ -151,7 +154,7 @@ def _named(text: str | None) -> tuple[str | None, str | None]:
     if text is None:
         return None, None
     cut = text.find(_TRACEBACK)
-    text = text[:cut].rstrip() if cut > 0 else text
+    text = _sdk_error(text[:cut].rstrip() if cut > 0 else text)
     called = _CALLED.match(text) if len(text) <= _HEAD * 8 else None
     if called is not None:
         return called[1], called[3]
@@ -159,3 +162,17 @@ def _named(text: str | None) -> tuple[str | None, str | None]:
     if prefixed is not None:
         return prefixed[1], text[prefixed.end() :]
     return None, text
+
+
+def _sdk_error(text: str) -> str:
+    """Take the tool's error out of an SDK error, so that the tool's name in it is not taken for a kind of error."""
+    told = _SDK_ERROR.match(text)
+    if told is None:
+        return text
+    try:
+        fields = pyrepr.read(told[1])
+    except pyrepr.NotAReprError:
+        return text
+    found = fields.get("data", fields) if isinstance(fields, dict) else None
+    error = found.get("error") if isinstance(found, dict) else None
+    return error if isinstance(error, str) and error else text
