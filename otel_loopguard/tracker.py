@@ -17,7 +17,7 @@ from otel_loopguard.detectors.answers import Answer, Record, is_terminal
 from otel_loopguard.detectors.claims import Claims
 from otel_loopguard.detectors.paging import Page, Pages
 from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
-from otel_loopguard.detectors.rounds import Laps
+from otel_loopguard.detectors.rounds import Laps, Mark
 from otel_loopguard.detectors.step import Step
 from otel_loopguard.detectors.supposed import Seen, Suppositions, WouldComplete
 from otel_loopguard.model import Effect, Finding, Kind, Pattern, Progress, Severity, ToolCall, Unknown
@@ -103,7 +103,9 @@ class Tracker:
     def __init__(self, policy: Policy, *, limits: Limits = _LIMITS) -> None:
         self._policy = policy
         self._limits = limits
-        self._judges = tuple(make().judge for make in DETECTORS)
+        detectors = tuple(make() for make in DETECTORS)
+        self._judges = tuple(detector.judge for detector in detectors)
+        self._always = any(detector.always for detector in detectors)
         self._records: dict[_Key, Record] = {}
         self._agents: dict[str, _Agent] = {}
         self._across: Laps | None = None
@@ -162,7 +164,7 @@ class Tracker:
         agents = self._agents
         if len(agents) == 1 and self._across is None:
             first = next(iter(agents.values()))
-            self._across, self._across_turn = first.laps.copy(across=True), first.lap_turn
+            self._across, self._across_turn = first.laps.copy_across(), first.lap_turn
         if len(agents) >= self._limits.agents:
             del agents[next(iter(agents))]
             self._evicted_agents += 1
@@ -211,31 +213,34 @@ class Tracker:
         if facts.pattern is Pattern.POLLING:
             terminal = self._wait(record, call, contract, sibling=sibling)
         moved = progress is Progress.ADVANCED or progress is Progress.FIRST
-        lap, across = self._laps(agent, call, answer, (key, record.answer), fresh=fresh, moved=moved)
+        lap, across = self._laps(agent, call, answer, record, moved=moved)
         if self._would_complete is None and not answer.denied:
             self._suppose(agent, call, answer, contract, digest=key, held=record.answer)
         if progress is Progress.ADVANCED:
             self._progress_observed = True
         if new_items is not None:
             self._new_items = self._new_items or new_items > 0
-        kinds = self._judge(
-            Step(
-                call,
-                contract,
-                progress,
-                rule,
-                stretch,
-                answer.result_class,
-                answer.failing,
-                answer.waiting,
-                record.siblings if sibling else None,
-                record.poll,
-                stalled,
-                lap,
-                across,
-                self._barriers,
+        siblings = record.siblings if sibling else None
+        kinds: tuple[Kind, ...] = ()
+        if self._always or stretch or siblings or record.poll or stalled or lap or across:
+            kinds = self._judge(
+                Step(
+                    call,
+                    contract,
+                    progress,
+                    rule,
+                    stretch,
+                    answer.result_class,
+                    answer.failing,
+                    answer.waiting,
+                    siblings,
+                    record.poll,
+                    stalled,
+                    lap,
+                    across,
+                    self._barriers,
+                )
             )
-        )
         if sibling and record.stretch is not None and record.stretch.loop and call.executed:
             self._claims.waste(call.number)
         if progress is Progress.FIRST and not kinds and new_items is None and terminal is None:
@@ -303,7 +308,7 @@ class Tracker:
         return terminal
 
     def _laps(
-        self, agent: _Agent, call: ToolCall, answer: Answer, mark: tuple[_Key, Hashable], *, fresh: bool, moved: bool
+        self, agent: _Agent, call: ToolCall, answer: Answer, record: Record, *, moved: bool
     ) -> tuple[Lap | None, Lap | None]:
         """Adds the call to the rounds of its agent and of the run."""
         if call.facts.pattern is not Pattern.PLAIN:
@@ -314,11 +319,14 @@ class Tracker:
             if not answer.denied:
                 self._break_laps(agent)
             return None, None
-        lap = agent.laps.add(mark, call, opens=agent.lap_turn != call.turn, fresh=fresh)
+        mark = record.mark()
+        lap = agent.laps.add(mark, call, opens=agent.lap_turn != call.turn)
         agent.lap_turn = call.turn
         if self._across is None:
             return lap, None
-        across = self._across.add(mark, call, opens=self._across_turn != call.turn, fresh=fresh)
+        if mark.across is None:
+            mark.across = Mark()
+        across = self._across.add(mark.across, call, opens=self._across_turn != call.turn)
         self._across_turn = call.turn
         return lap, across
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from otel_loopguard.detectors.rounds import MAX_PERIOD, Mark
 from otel_loopguard.detectors.step import LASTING_FAILURES, Poll, Stretch
 from otel_loopguard.model import (
     DeniedBy,
@@ -67,9 +68,13 @@ class Answer:
 
     def _fail(self, facts: CallFacts) -> None:
         category = facts.error_category or ErrorCategory.UNKNOWN
-        if category is not ErrorCategory.TRANSIENT:
-            self.value = (category, facts.error_type)
-            self.waiting = self.waiting and category not in LASTING_FAILURES
+        if category is ErrorCategory.TRANSIENT:
+            return
+        # Failures are equal by category and type, whatever clock or id stands in their text. Where only the text
+        # says that this is a failure, and not which, it may as well be a log line or a page that moves on.
+        in_band = facts.outcome is not Outcome.ERROR and category is ErrorCategory.UNKNOWN
+        self.value = (category, facts.error_type, facts.result_digest if in_band else None)
+        self.waiting = self.waiting and category not in LASTING_FAILURES
 
     def stand_in(self, record: Record) -> None:
         """Gives a call that the guard denied the answer that the model has already been shown."""
@@ -95,6 +100,9 @@ class Record:
         "_counted",
         "_head",
         "_items",
+        "_mark",
+        "_marked",
+        "_marks",
         "_round",
         "_signals",
         "_start",
@@ -115,6 +123,9 @@ class Record:
         self.turn = -1
         self.terminal: bool | None = None
         self._round = -1
+        self._mark: Mark | None = None
+        self._marked: Hashable | None = None
+        self._marks: dict[Hashable, Mark] | None = None
         self.forget(epoch)
 
     def forget(self, epoch: int) -> None:
@@ -235,6 +246,22 @@ class Record:
             self.count, self.stretch, self._start = 1, None, call
         elif self.stretch is not None:
             self.stretch.add(call)
+
+    def mark(self) -> Mark:
+        """Returns the mark of this call with its present answer; one answer has one mark, for 8 answers back."""
+        mark = self._mark
+        if mark is not None and self._marked == self.answer:
+            return mark
+        found = None
+        if mark is not None:
+            if self._marks is None:
+                self._marks = {}
+            elif len(self._marks) >= MAX_PERIOD:
+                del self._marks[next(iter(self._marks))]
+            self._marks[self._marked] = mark
+            found = self._marks.pop(self.answer, None)
+        self._mark, self._marked = found or Mark(), self.answer
+        return self._mark
 
     def poll_once(self, call: ToolCall, contract: ToolContract, *, was_terminal: bool, sibling: bool) -> None:
         """Counts one executed poll of a declared poller; after a terminal answer a new wait begins."""

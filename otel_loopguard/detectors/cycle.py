@@ -16,6 +16,7 @@ class Cycle:
 
     __slots__ = ()
     kind = Kind.CYCLE
+    always = False
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where this call completes a further round of the period."""

@@ -16,6 +16,7 @@ class ErrorRepeat:
 
     __slots__ = ()
     kind = Kind.ERROR_REPEAT
+    always = False
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where the same failure came more often than the tool's contract allows."""

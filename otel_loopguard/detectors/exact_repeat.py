@@ -16,6 +16,7 @@ class ExactRepeat:
 
     __slots__ = ()
     kind = Kind.EXACT_REPEAT
+    always = False
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where the stretch is longer than the tool's contract allows."""

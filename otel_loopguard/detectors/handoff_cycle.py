@@ -16,6 +16,7 @@ class HandoffCycle:
 
     __slots__ = ()
     kind = Kind.HANDOFF_CYCLE
+    always = False
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where this call completes a further round of the period across agents."""

@@ -19,6 +19,7 @@ class PaginationStall:
 
     __slots__ = ()
     kind = Kind.PAGINATION_STALL
+    always = False
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where this page is at least the second in a row without anything new."""

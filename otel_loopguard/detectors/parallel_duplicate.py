@@ -16,6 +16,7 @@ class ParallelDuplicate:
 
     __slots__ = ()
     kind = Kind.PARALLEL_DUPLICATE
+    always = False
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim of severity report where this call has an equal sibling before it."""

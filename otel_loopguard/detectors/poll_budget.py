@@ -22,6 +22,7 @@ class PollBudget:
 
     __slots__ = ()
     kind = Kind.POLL_BUDGET
+    always = False
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where this wait has broken a declared bound; `rule` names the bound."""

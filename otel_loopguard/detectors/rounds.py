@@ -7,13 +7,11 @@ the same turn makes its round differ: findings come from what had happened.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from otel_loopguard.detectors.step import Lap, Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from otel_loopguard.model import ToolCall
 
 MAX_PERIOD: Final = 8
@@ -22,134 +20,173 @@ MIN_PERIODS: Final = 3
 """Full periods before a cycle is certain. Source: DESIGN 6."""
 
 _KEPT: Final = MAX_PERIOD * MIN_PERIODS
+_LAGS: Final = (1 << MAX_PERIOD + 1) - 2
 _PROPER_DIVISORS: Final = tuple(tuple(d for d in range(1, p) if p % d == 0) for p in range(MAX_PERIOD + 1))
 
-Mark: TypeAlias = "Hashable"
-"""Stands for one call with its answer; equal marks are equal calls with equal answers."""
+
+class Mark:
+    """One call with one answer, and the last rounds that held it: bit k of `rounds` is the round `last` - k.
+
+    `across` is the same among the rounds of all agents, None until there are several.
+    """
+
+    __slots__ = ("across", "last", "rounds")
+
+    def __init__(self) -> None:
+        self.last = -_KEPT
+        self.rounds = 0
+        self.across: Mark | None = None
 
 
 class Laps:
     """The last 24 rounds of one agent, or of all agents of a run, and their repeats.
 
-    `runs[p]` is how many closed rounds in a row equal the round p before them; `matches` has bit p set where
-    the open round does so now.
+    `_matches` has bit p set where the open round equals the round p before it, `_closed` where the round before
+    the open one did so, and `_since[p]` is the round with which that began.
     """
 
-    __slots__ = ("_across", "_added", "_calls", "_hot", "_kept", "_marks", "_matches", "_period", "_runs", "_stretch")
+    __slots__ = (
+        "_across",
+        "_added",
+        "_calls",
+        "_closed",
+        "_common",
+        "_floor",
+        "_marks",
+        "_matches",
+        "_open",
+        "_period",
+        "_since",
+        "_stretch",
+        "_wide",
+        "_widths",
+    )
 
     def __init__(self, *, across: bool = False) -> None:
         self._across = across
-        self._marks: list[Mark] = [None] * _KEPT
         self._calls: list[list[ToolCall] | ToolCall | None] = [None] * _KEPT
-        self._runs = [0] * (MAX_PERIOD + 1)
-        self._kept = 0
-        self._matches = 0
-        self._hot = False
+        self._marks: list[list[Mark] | Mark | None] = [None] * _KEPT
+        self._widths = [0] * _KEPT
+        self._since = [0] * (MAX_PERIOD + 1)
+        self._open = self._floor = -1
+        self._wide = -_KEPT
+        self._common = self._matches = self._closed = self._added = self._period = 0
         self._stretch: Stretch | None = None
-        self._period = 0
-        self._added = 0
 
     def clear(self) -> None:
         """Forgets all rounds: something came between that no period may span."""
-        if self._kept:
-            self._kept = 0
-            self._matches = 0
-            self._cool()
-
-    def _cool(self) -> None:
-        if self._hot:
-            self._runs = [0] * (MAX_PERIOD + 1)
-            self._hot = False
+        self._floor = self._open
+        self._matches = self._closed = 0
         self._stretch = None
 
-    def add(self, mark: Mark, call: ToolCall, *, opens: bool, fresh: bool) -> Lap | None:
+    def add(self, mark: Mark, call: ToolCall, *, opens: bool) -> Lap | None:
         """Adds one call and returns the lap that it completes, if any.
 
         Args:
             mark: the call with its answer.
             call: the call itself.
             opens: True where this call is the first of its round that counts here.
-            fresh: True where no call with this mark's call was seen before, so that nothing can match.
 
         Returns:
             The lap, with its stretch grown by the open round's calls, on every call that completes one.
         """
-        if opens or not self._kept:
-            self._close()
-            self._kept += 1
-            at = (self._kept - 1) % _KEPT
-            self._marks[at], self._calls[at] = mark, call
+        if opens or self._open == self._floor:
+            self._begin_round(mark, call)
         else:
-            at = (self._kept - 1) % _KEPT
-            self._join(at, mark, call)
-            mark = self._marks[at]
-        if fresh:
-            self._matches = 0
+            self._join(mark, call)
+        matches = self._common
+        if matches and self._open - self._wide <= MAX_PERIOD:
+            matches = self._equally_wide(matches)
+        self._matches = matches
+        if not matches:
             return None
-        self._matches = matches = self._match(mark)
-        return self._lap() if matches > 1 else None
+        if self._stretch is not None and matches >> self._period & 1:
+            return self._grow(self._stretch)
+        return self._find() if matches > 1 else None
 
-    def _close(self) -> None:
-        """Makes the open round final: extends or breaks the run at each lag."""
+    def _begin_round(self, mark: Mark, call: ToolCall) -> None:
         matches = self._matches
-        if matches:
-            runs = self._runs
+        if matches != self._closed:
+            begun = matches & ~self._closed
             for lag in range(1, MAX_PERIOD + 1):
-                runs[lag] = runs[lag] + 1 if matches >> lag & 1 else 0
-            self._hot = True
-            self._matches = 0
-            if self._stretch is not None and not matches >> self._period & 1:
+                if begun >> lag & 1:
+                    self._since[lag] = self._open
+            self._closed = matches
+            if not matches >> self._period & 1:
                 self._stretch = None
-        elif self._hot:
-            self._cool()
+        self._open += 1
+        at = self._open % _KEPT
+        self._calls[at], self._marks[at], self._widths[at] = call, mark, 1
         self._added = 0
+        back = self._open - mark.last
+        reach = self._open - self._floor - 1
+        if back > MAX_PERIOD or not reach:
+            mark.rounds, self._common = 1, 0
+        else:
+            mark.rounds = (mark.rounds << back | 1) & (_LAGS | 1)
+            self._common = mark.rounds & (_LAGS if reach >= MAX_PERIOD else (1 << reach + 1) - 2)
+        mark.last = self._open
 
-    def _join(self, at: int, mark: Mark, call: ToolCall) -> None:
-        here, calls = self._marks[at], self._calls[at]
-        if isinstance(here, frozenset):
-            self._marks[at] = here | {mark}
-        elif here != mark:
-            self._marks[at] = frozenset((here, mark))
+    def _join(self, mark: Mark, call: ToolCall) -> None:
+        at = self._open % _KEPT
+        calls, marks = self._calls[at], self._marks[at]
         if isinstance(calls, list):
             calls.append(call)
         elif calls is not None:
             self._calls[at] = [calls, call]
+        if mark.last == self._open:
+            return
+        if isinstance(marks, list):
+            marks.append(mark)
+        elif marks is not None:
+            self._marks[at] = [marks, mark]
+        back = self._open - mark.last
+        mark.rounds = 1 if back > MAX_PERIOD else (mark.rounds << back | 1) & (_LAGS | 1)
+        mark.last = self._open
+        self._widths[at] += 1
+        self._wide = self._open
+        self._common &= mark.rounds
 
-    def _match(self, mark: Mark) -> int:
-        matches, last, marks = 0, self._kept - 1, self._marks
-        for lag in range(1, min(last, MAX_PERIOD) + 1):
-            if marks[(last - lag) % _KEPT] == mark:
-                matches |= 1 << lag
+    def _equally_wide(self, matches: int) -> int:
+        """Keeps the lags at which the round of old held no further marks."""
+        widths, here = self._widths, self._widths[self._open % _KEPT]
+        for lag in range(1, MAX_PERIOD + 1):
+            if matches >> lag & 1 and widths[(self._open - lag) % _KEPT] != here:
+                matches &= ~(1 << lag)
         return matches
 
-    def _lap(self) -> Lap | None:
-        """Returns the shortest period that has come round often enough, if it is no shorter one in disguise."""
-        for period in range(2, MAX_PERIOD + 1):
-            rounds = self._length(period)
-            if rounds >= (MIN_PERIODS - 1) * period and not any(
+    def _length(self, lag: int) -> int:
+        """Returns how many rounds in a row, the open one included, equal the round `lag` before them."""
+        if not self._matches >> lag & 1:
+            return 0
+        return self._open - self._since[lag] + 1 if self._closed >> lag & 1 else 1
+
+    def _find(self) -> Lap | None:
+        """Looks for the shortest period that has come round often enough and is no shorter one in disguise."""
+        shortest = max(2, self._length(1) + 1)
+        for period in range(shortest, MAX_PERIOD + 1):
+            if self._length(period) >= (MIN_PERIODS - 1) * period and not any(
                 self._length(d) >= period for d in _PROPER_DIVISORS[period]
             ):
-                return self._grow(period, rounds)
+                stretch = self._begin_stretch(period)
+                if stretch is not None:
+                    self._stretch, self._period = stretch, period
+                    return self._grow(stretch)
         return None
 
-    def _length(self, lag: int) -> int:
-        return self._runs[lag] + 1 if self._matches >> lag & 1 else 0
+    def _grow(self, stretch: Stretch) -> Lap:
+        calls = self._calls[self._open % _KEPT]
+        if isinstance(calls, list):
+            for call in calls[self._added :]:
+                stretch.add(call)
+            self._added = len(calls)
+        elif calls is not None and not self._added:
+            stretch.add(calls)
+            self._added = 1
+        stretch.count = self._length(self._period) // self._period + 1
+        return Lap(stretch, self._period, stretch.count)
 
-    def _grow(self, period: int, rounds: int) -> Lap | None:
-        stretch = self._stretch
-        if stretch is None or self._period != period:
-            stretch = self._begin(period)
-            if stretch is None:
-                return None
-            self._stretch, self._period = stretch, period
-        here = self._round(0)
-        for call in here[self._added :]:
-            stretch.add(call)
-        self._added = len(here)
-        stretch.count = rounds // period + 1
-        return Lap(stretch, period, stretch.count)
-
-    def _begin(self, period: int) -> Stretch | None:
+    def _begin_stretch(self, period: int) -> Stretch | None:
         """Builds the stretch from the rounds before the open one; None across agents where only one took part."""
         before = [self._round(back) for back in range(MIN_PERIODS * period - 1, 0, -1)]
         first = before[:period]
@@ -167,13 +204,19 @@ class Laps:
         return stretch
 
     def _round(self, back: int) -> list[ToolCall]:
-        calls = self._calls[(self._kept - 1 - back) % _KEPT]
+        calls = self._calls[(self._open - back) % _KEPT]
         return calls if isinstance(calls, list) else [calls] if calls is not None else []
 
-    def copy(self, *, across: bool) -> Laps:
-        """Returns the same rounds under another rule; used when a second agent turns up in a run."""
-        made = Laps(across=across)
-        made._marks, made._calls = list(self._marks), list(self._calls)
-        made._runs, made._kept = list(self._runs), self._kept
-        made._matches, made._hot = self._matches, self._hot
+    def copy_across(self) -> Laps:
+        """Returns these rounds as the first ones of all agents; used when a second agent turns up in a run."""
+        made = Laps(across=True)
+        made._calls = [list(calls) if isinstance(calls, list) else calls for calls in self._calls]
+        made._marks, made._widths, made._since = list(self._marks), list(self._widths), list(self._since)
+        made._open, made._floor, made._wide = self._open, self._floor, self._wide
+        made._common, made._matches, made._closed = self._common, self._matches, self._closed
+        for held in self._marks:
+            for mark in held if isinstance(held, list) else [held]:
+                if mark is not None:
+                    mark.across = Mark()
+                    mark.across.last, mark.across.rounds = mark.last, mark.rounds
         return made

@@ -19,6 +19,7 @@ class StalledPoll:
 
     __slots__ = ()
     kind = Kind.STALLED_POLL
+    always = False
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim of severity loop for declared pollers, suspect for undeclared silence."""

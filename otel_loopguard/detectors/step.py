@@ -125,6 +125,8 @@ class Detector(Protocol):
     """
 
     kind: Kind
+    always: bool
+    """True where it must also see the calls of a known tool and digest that nothing is shown of (most calls)."""
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim, or None. Cost: constant. It does not raise."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from otel_loopguard.detectors.rounds import MAX_PERIOD, MIN_PERIODS
 from otel_loopguard.detectors.step import allowed_unchanged
 from otel_loopguard.model import Pattern, ResultClass, Unknown
@@ -31,7 +33,7 @@ class WouldComplete(NamedTuple):
     reason: Unknown
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True, gc=False):
     """What is known of one call. `digest` and `answer` are None where unknown; `reason` says why one is."""
 
     tool: str
