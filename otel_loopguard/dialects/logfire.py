@@ -127,8 +127,11 @@ def _ending(span: Span) -> tuple[Outcome, str | None, str | None]:
     if outcome is not Outcome.ERROR:
         return outcome, None, None
     error_type, error_text = evidence.failure(span)
-    message = payload.as_dict(error).get("message")
-    return outcome, error_type, payload.text_or_none(message) or error_text
+    fields = payload.as_dict(error)
+    data = fields.get("data")
+    told = data.get("error") if isinstance(data, Mapping) else None  # the message around it names the tool
+    text = payload.text_or_none(told) or payload.text_or_none(fields.get("message"))
+    return outcome, error_type, text or error_text
 
 
 # --- model responses ----------------------------------------------------------------------------------------
