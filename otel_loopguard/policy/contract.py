@@ -228,13 +228,13 @@ class ToolContract(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         if found is None:
             return None, None
         terminal = rules.position(found, self.polling.terminal) is not None if self.polling.terminal else None
-        return digester.state(found), terminal
+        return rules.digest_of(found, digester), terminal
 
     def _cursor(self, result: Value, digester: rules.Digests) -> str | None:
         if self.pagination is None or self.pagination.cursor is None:
             return None
         found = self.pagination.cursor.read(result)
-        return None if found is None or found == "" else digester.state(found)
+        return None if found is None or found == "" else rules.digest_of(found, digester)
 
     def compare(
         self, before: Signals | None, now: Signals | None, seen: Container[int] = _NOTHING_SEEN

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import msgspec
 
+from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.model import Mark, Progress, Signals, Value
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class ProgressRule(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             case Rule.SHRINKS:
                 return len(value) if isinstance(value, list | tuple | Mapping) else _number(value)
             case Rule.CHANGES:
-                return None if value is None else digests.state(value)
+                return None if value is None else digest_of(value, digests)
             case Rule.NEW_ITEMS:
                 return items(value, self.name, digests)
             case Rule.IN_ORDER:
@@ -103,8 +104,17 @@ class ProgressRule(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 def _called(function: ProgressCallable, arguments: Value, result: Value) -> Value:
     try:
-        return function(arguments, result)
+        found: Value = function(arguments, result)
     except Exception:  # noqa: BLE001 - the owner's code: whatever it raises must not reach the application
+        return None
+    return found if isinstance(found, str | int | float) else None
+
+
+def digest_of(value: Value, digests: Digests) -> str | None:
+    """The digest of a state; None for a value that has no canonical form."""
+    try:
+        return digests.state(value)
+    except LoopGuardError:
         return None
 
 
@@ -127,14 +137,18 @@ def position(value: Value, values: Sequence[Value]) -> int | None:
 def items(value: Value, path: str, digests: Digests) -> tuple[int, ...] | None:
     """The items of one result as 64-bit digests, each once, in order; None if absent or too many.
 
-    The path is part of an item, so that equal ids of different lists are different items.
+    The path is part of an item, so that equal ids of different lists are different items. One item without a
+    canonical form makes all unknown.
     """
     if value is None:
         return None
     listed = value if isinstance(value, list | tuple) else [value]
     if len(listed) > MAX_ITEMS:
         return None
-    return tuple(dict.fromkeys(digests.item([path, item]) for item in listed))
+    try:
+        return tuple(dict.fromkeys(digests.item([path, item]) for item in listed))
+    except LoopGuardError:
+        return None
 
 
 def compare(rules: Sequence[ProgressRule], before: Signals | None, now: Signals, seen: Container[int]) -> list[Judged]:

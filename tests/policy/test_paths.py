@@ -1,0 +1,120 @@
+"""Paths mean what JMESPath means, and rewriting touches nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jmespath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_loopguard.policy.paths import (
+    DROP,
+    Expression,
+    Path,
+    PathError,
+    compile_path,
+    compile_readable,
+    compile_target,
+)
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["a", "b", "c d"]), inner, max_size=3),
+    max_leaves=12,
+)
+STEPS = st.lists(st.sampled_from([".a", ".b", '."c d"', "[0]", "[-1]", "[1]", "[*]", "[]"]), min_size=1, max_size=6)
+
+
+def _text(steps: list[str]) -> str:
+    return "".join(steps).removeprefix(".")
+
+
+@given(VALUES, STEPS)
+def test_reading_equals_jmespath(value: Any, steps: list[str]) -> None:
+    """The common part agrees with the library on every value."""
+    text = _text(steps)
+    path = compile_path(text)
+    assert jmespath.search(text, value) == path.read(value)
+
+
+@given(VALUES, STEPS)
+def test_what_was_dropped_is_gone_and_the_rest_stays(value: Any, steps: list[str]) -> None:
+    """After dropping, nothing can be read there; putting back the same changes nothing at all."""
+    text = _text([*steps, ".a"])
+    path = compile_target(text)
+    dropped = path.rewrite(value, lambda _: DROP)
+    assert _is_nothing(path.read(dropped))
+    assert _is_nothing(path.read(value)) or path.rewrite(value, lambda _: DROP) != value
+    assert value is path.rewrite(value, lambda old: old)
+    visited: list[Any] = []
+    path.rewrite(value, lambda old: visited.append(old) or old)  # type: ignore[func-returns-value]
+    if all(old is None for old in visited):
+        # Only keys whose value is null, which JMESPath cannot read, may have gone.
+        assert _without_nulls(value) == _without_nulls(dropped)
+
+
+def _is_nothing(found: Any) -> bool:
+    return found is None or (isinstance(found, list) and all(_is_nothing(item) for item in found))
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("a", {"a": 1, "b": 2}, {"b": 2}),
+        ("a.b", {"a": {"b": 1}, "b": 2}, {"a": {}, "b": 2}),
+        ("a[*].b", {"a": [{"b": 1}, {"c": 2}, 3]}, {"a": [{}, {"c": 2}, 3]}),
+        ("a[].b", {"a": [[{"b": 1}], {"b": 2}]}, {"a": [[{}], {}]}),
+        ("a[].b", {"a": [[[{"b": 1}]]]}, {"a": [[[{"b": 1}]]]}),
+        ("a[*].b[].c", {"a": [{"b": [{"c": 1}, [{"c": 2}]]}]}, {"a": [{"b": [{}, [{"c": 2}]]}]}),
+        ("a[-1].b", {"a": [{"b": 1}, {"b": 2}]}, {"a": [{"b": 1}, {}]}),
+        ("a", [{"a": 1}], [{"a": 1}]),
+        ("a.b", {"a": "b"}, {"a": "b"}),
+    ],
+)
+def test_dropping(text: str, value: Any, expected: Any) -> None:
+    """Examples of what goes and what stays."""
+    assert expected == compile_target(text).rewrite(value, lambda _: DROP)
+
+
+@pytest.mark.parametrize("text", ["", ".a", "a.", "a..b", "a b", "a[", "a[x]", "a.[0]", "*", "a.*", "@", "a'", '""', "a" * 301, "a[*]" * 40])  # fmt: skip  # noqa: E501
+def test_what_is_no_common_path(text: str) -> None:
+    """Anything else is refused, with what to write instead."""
+    with pytest.raises(PathError, match="use names joined by dots"):
+        compile_path(text)
+
+
+@pytest.mark.parametrize("text", ["a[0]", "[*]", "a[]"])
+def test_a_target_ends_in_a_name(text: str) -> None:
+    """Removing an element would shift the others."""
+    with pytest.raises(PathError, match="end in a name"):
+        compile_target(text)
+
+
+def test_full_expressions_read_within_bounds() -> None:
+    """Beyond the common part the library reads; what it cannot apply yields nothing."""
+    assert isinstance(compile_readable("a.b[0]"), Path)
+    longest = compile_readable("max_by(items, &n).id")
+    assert isinstance(longest, Expression)
+    assert "y" == longest.read({"items": [{"n": 1, "id": "x"}, {"n": 2, "id": "y"}]})
+    assert longest.read({"items": "text"}) is None
+    assert longest.read(None) is None
+    assert compile_readable("avg(a)").read({"a": []}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["to_string(a)", "map(&a, b)", "join(',', a)", "nosuch(a)", "[a,b] | [@,@]", "{a: {b: c}}", "a || " * 40 + "a",
+     "(" * 280, "a[?", "`{`", "a[99999999999999999999]" + "x" * 300],
+)  # fmt: skip
+def test_expressions_that_could_grow_are_refused(text: str) -> None:
+    """Functions and forms that repeat their input, large and broken expressions."""
+    with pytest.raises(PathError):
+        compile_readable(text)
