@@ -48,7 +48,7 @@ class Painter:
 
     def paint(self, text: str, style: str | None) -> str:
         """`text` in one of the styles `bad`, `doubt`, `good`, `dim`, `strong`; None leaves it as it is."""
-        return f"{_STYLES[style]}{text}{_RESET}" if self.colour and style else text
+        return f"{_STYLES[style]}{text}{_RESET}" if self.colour and style and text else text
 
     def block(self, text: str, digest: str) -> str:
         """`text` on a background that follows from the digest: equal digests, equal colours."""

@@ -49,6 +49,8 @@ FINDINGS: Final = {
 _COUNTED_REPEATS: Final = frozenset({Kind.EXACT_REPEAT, Kind.ERROR_REPEAT, Kind.INTERLEAVED_REPEAT})
 """Kinds whose allowed number follows from where in its stretch the finding came true."""
 
+_MS_PER_S: Final = 1000
+
 _SEVERITIES: Final = {
     Severity.LOOP: "",
     Severity.SUSPECT: "suspected: ",
@@ -151,19 +153,24 @@ def finding_sentence(finding: Finding, calls: Sequence[ToolCall]) -> str:
 
 def _allowed(finding: Finding, calls: Sequence[ToolCall]) -> int | None:
     """How many rounds of the stretch came before the one that made it a finding; siblings are one round."""
-    if finding.kind not in _COUNTED_REPEATS or finding.at_call not in finding.calls:
+    if finding.kind not in _COUNTED_REPEATS:
         return None
-    turns = {calls[number - 1].turn for number in finding.calls if number < finding.at_call <= len(calls)}
-    return len(turns - {calls[finding.at_call - 1].turn}) or None
+    turn_of = {call.number: call.turn for call in calls[finding.first_call - 1 : finding.at_call]}
+    turns = {turn_of.get(number) for number in finding.calls if number < finding.at_call}
+    return len(turns - {turn_of.get(finding.at_call), None}) or None
 
 
 def wasted_sentence(verdict: Verdict) -> str | None:
     """What the repeats cost, or None where nothing was wasted."""
     if not verdict.wasted_calls:
         return None
-    cost = [f"{verdict.wasted_ms / 1000:.1f} s"] if verdict.wasted_ms else []
-    cost += [f"{verdict.wasted_tokens} tokens"] if verdict.wasted_tokens else []
+    cost = [_duration(verdict.wasted_ms)] if verdict.wasted_ms else []
+    cost += [counted(verdict.wasted_tokens, "token")] if verdict.wasted_tokens else []
     return f"{counted(verdict.wasted_calls, 'call')} wasted" + (f" ({', '.join(cost)})" if cost else "")
+
+
+def _duration(milliseconds: float) -> str:
+    return f"{milliseconds / _MS_PER_S:.1f} s" if milliseconds >= _MS_PER_S else f"{milliseconds:.0f} ms"
 
 
 def unknown_sentence(verdict: Verdict) -> str | None:
