@@ -82,8 +82,7 @@ def test_a_loop_says_why_and_shows_its_calls() -> None:
         "    turn  call  tool          arguments  result  class    progress                          finding",
         f"       1     1  lookup_order  A {a}       a {r}    content  first",
         f"       2     2  lookup_order  A {a}       a {r}    content  unchanged x2",
-        f"       3     3  lookup_order  A {a}       b {other}    content  "
-        + "unchanged x3 (version increases)  exact_repeat",
+        f"       3     3  lookup_order  A {a}       b {other}    content  {third}  exact_repeat",
         "",
     ]
     assert expected == _lines(given)
