@@ -122,7 +122,7 @@ def test_langchain_envelope_never_enters_the_arguments() -> None:
 def test_langchain_without_inputs_reads_the_repr() -> None:
     """Older callbacks have the repr of the arguments only; a bare text stays text."""
     for text, expected in (("{'a': 1, 'b': True}", {"a": 1, "b": True}), ("J7", "J7")):
-        envelope = {"input_str": text, "tags": [], "metadata": {}, "inputs": None, "kwargs": {}}
+        envelope: dict[str, Any] = {"input_str": text, "tags": [], "metadata": {}, "inputs": None, "kwargs": {}}
         given = tool_span(LANGCHAIN, {"gen_ai.tool.call.arguments": json.dumps(envelope)})
         assert Content(expected) == read(given).arguments
 
