@@ -337,7 +337,7 @@ class Named(msgspec.Struct, frozen=True):
         return {"type": "object", "propertyNames": names, "additionalProperties": self.of.schema()}
 
     def describe(self) -> str:
-        return f"one entry a {self.noun}: {self.of.describe()}"
+        return f"one entry per {self.noun}: {self.of.describe()}"
 
 
 def _entries(node: Node, path: str, problems: Problems) -> dict[str, tuple[Node, Node]]:

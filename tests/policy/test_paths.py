@@ -49,7 +49,12 @@ def test_what_was_dropped_is_gone_and_the_rest_stays(value: Any, steps: list[str
     assert _is_nothing(path.read(value)) or path.rewrite(value, lambda _: DROP) != value
     assert value is path.rewrite(value, lambda old: old)
     visited: list[Any] = []
-    path.rewrite(value, lambda old: visited.append(old) or old)  # type: ignore[func-returns-value]
+
+    def visit(old: Any) -> Any:
+        visited.append(old)
+        return old
+
+    path.rewrite(value, visit)
     if all(old is None for old in visited):
         # Only keys whose value is null, which JMESPath cannot read, may have gone.
         assert _without_nulls(value) == _without_nulls(dropped)
