@@ -34,6 +34,8 @@ CONTENT_KEYS: Final[frozenset[str]] = frozenset(
         "reranker.",
         "embedding.embeddings.",
         "llm.prompt_template.",
+        "llm.invocation_parameters",  # openai-agents: the instructions are among them
+        "crew_agents",
         "crew_inputs",
         "crew_tasks",
     }
