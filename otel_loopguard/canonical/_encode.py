@@ -8,6 +8,7 @@ have, and on bounds; `_survey` finds whatever of these a value holds.
 from __future__ import annotations
 
 from gc import get_referents
+from sys import get_int_max_str_digits
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +16,9 @@ import msgspec
 from otel_loopguard.canonical._form import (
     MAX_DEPTH,
     MAX_FORM_BYTES,
+    MAX_INT_DIGITS,
     MAX_VALUES,
+    PLAIN_BITS,
     TOO_DEEP,
     TOO_LONG,
     TOO_MANY,
@@ -28,16 +31,14 @@ from otel_loopguard.model import Value
 _encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
 _ATOMS: Final = frozenset({str, int, bool, type(None)})
 """Types that the C encoder writes as `lg1` does, by exact type."""
+_CHECKED_LIMITS: Final = range(1, MAX_INT_DIGITS + 1)
+"""Settings of the interpreter's limit on digits under which it refuses any integer that `lg1` refuses (0: no limit)."""
 _CONTAINERS: Final = frozenset({dict, list, tuple})
 _MUCH_ROOM: Final = MAX_VALUES - 1024
 """With more room left than this there are too few values for shared text to blow the form up beyond memory."""
 _LONG_TEXT: Final = MAX_FORM_BYTES // 6
 """Characters of a string that, all escaped, might pass the bound on forms."""
 _LAST_BMP: Final = "\uffff"
-
-
-class _LeaveToSlowError(Exception):
-    """The plain encoder must decide."""
 
 
 def at_top(value: Value) -> Value:
@@ -60,36 +61,45 @@ def encode(value: Value) -> bytes:
     Cost: linear; values of JSON types about a third of `json.dumps(sort_keys=True)`.
     """
     try:
-        if type(value) not in _CONTAINERS:
-            return _encode_atom(value)
-        room, odd_floats = _survey(value)
-        if room < _MUCH_ROOM and _text_length(value) > MAX_FORM_BYTES:
-            raise unparsable(TOO_LONG)
-        out = _encode_sorted(_with_floats_written(value) if odd_floats else value)
-        if not out.isascii() and _astral_key(value):
-            return encode_slow(value)
-    except (_LeaveToSlowError, RuntimeError, ValueError, TypeError):
-        # Lone surrogates and over-long integers are ValueErrors, recursion and a dict changed meanwhile RuntimeErrors.
-        return encode_slow(value)
+        out = _encode_container(value) if type(value) in _CONTAINERS else _encode_atom(value)
+    except (RuntimeError, ValueError, TypeError):
+        # Lone surrogates and over-long integers are ValueErrors, recursion and a dict changed meanwhile RuntimeErrors,
+        # keys that are no text TypeErrors. Left here, so that no error which holds the value hangs on ours.
+        out = None
+    return encode_slow(value) if out is None else out
+
+
+def _encode_container(value: Any) -> bytes | None:
+    room, odd_floats = _survey(value)
+    if room < 0:
+        return None
+    if room < _MUCH_ROOM and _text_length(value) > MAX_FORM_BYTES:
+        raise unparsable(TOO_LONG)
+    out = _encode_sorted(_with_floats_written(value) if odd_floats else value)
+    if not out.isascii() and _astral_key(value):
+        return None
     if len(out) > MAX_FORM_BYTES:
         raise unparsable(TOO_LONG)
+    if len(out) > MAX_INT_DIGITS and get_int_max_str_digits() not in _CHECKED_LIMITS:
+        return None
     return out
 
 
-def _encode_atom(value: Any) -> bytes:
+def _encode_atom(value: Any) -> bytes | None:
     kind = type(value)
     if kind is float:
         return float_form(value)
     if kind not in _ATOMS or (kind is str and len(value) > _LONG_TEXT):
-        raise _LeaveToSlowError
-    return _encode_sorted(value)
+        return None
+    return None if kind is int and value.bit_length() > PLAIN_BITS else _encode_sorted(value)
 
 
 def _survey(value: Any) -> tuple[int, bool]:
     """Look at a container level by level: does it hold only what the C encoder writes as `lg1`, within bounds?
 
     Returns:
-        How many more values there is room for, and whether there are floats that the C encoder writes otherwise.
+        How many more values there is room for (negative: the plain encoder must decide), and whether there are floats
+        that the C encoder writes otherwise.
     """
     room = MAX_VALUES - 1
     odd_floats = False
@@ -102,8 +112,8 @@ def _survey(value: Any) -> tuple[int, bool]:
         # has other keys than exact strings. Were anything passed over, the count would show it.
         inside = get_referents(*level)
         if len(inside) < size:
-            raise _LeaveToSlowError
-        room -= len(inside)
+            return -1, False
+        room -= size
         if _ATOMS.issuperset(map(type, inside)):
             return room, odd_floats
         level = []
@@ -116,7 +126,7 @@ def _survey(value: Any) -> tuple[int, bool]:
             elif kind is float:
                 odd_floats = odd_floats or not _same_in_c(item)
             else:
-                raise _LeaveToSlowError
+                return -1, False
         if not level:
             return room, odd_floats
     raise unparsable(TOO_DEEP)

@@ -29,13 +29,18 @@ MAX_TEXT_BYTES: Final = 1_048_576
 MAX_DEPTH: Final = 64
 """Containers inside containers. Tool arguments stay below ten; 64 leaves the C encoders' stack alone."""
 MAX_VALUES: Final = 1_048_576
-"""Values, keys included, in one form. Text of `MAX_TEXT_BYTES` cannot hold more; shared lists in memory can."""
+"""Values in one form, itself included, names of members not. Text of `MAX_TEXT_BYTES` holds fewer; shared lists in
+memory can hold more."""
 MAX_FORM_BYTES: Final = 67_108_864
 """Length of one form, 64 MiB: 64 times the largest text that is parsed."""
 MAX_INT_DIGITS: Final = 4300
 """Digits of one integer: Python's own default bound, above which conversion takes quadratic time."""
 
 TAG: Final = b"\xff"
+PLAIN_BITS: Final = 2048
+"""Below 640 digits, the lowest limit on conversions that a process can set."""
+_MOST_BITS: Final = MAX_INT_DIGITS * 10 // 3
+"""Bits that no integer of `MAX_INT_DIGITS` digits exceeds (log2 of 10 is below 10/3)."""
 
 TOO_DEEP: Final = f"more than {MAX_DEPTH} levels, or a cycle"
 TOO_MANY: Final = f"more than {MAX_VALUES} values"
@@ -77,9 +82,9 @@ class _Room:
         self.values = MAX_VALUES
         self.size = MAX_FORM_BYTES
 
-    def take(self, size: int) -> None:
-        """Take room for one value, `size` bytes of it; running out is a `CanonicalError`."""
-        self.values -= 1
+    def take(self, size: int, *, values: int = 1) -> None:
+        """Take room for one value (none, for a key) of `size` bytes; running out is a `CanonicalError`."""
+        self.values -= values
         self.size -= size
         if self.values < 0:
             raise unparsable(TOO_MANY)
@@ -103,9 +108,12 @@ def encode_slow(value: Value) -> bytes:
     """
     try:
         out = _form(value, MAX_DEPTH, _Room())
-    except RuntimeError:  # RecursionError among them
-        msg = "the value changed while it was read, or the calling program has used up its stack"
-        raise unparsable(msg) from None
+    except (RuntimeError, ValueError, TypeError, AttributeError):
+        out = None  # RecursionError is a RuntimeError; a released memoryview and a broken tzinfo are among the others
+    if out is None:
+        # Raised after the handler, so that no error which holds the value hangs on this one.
+        msg = "the value changed while it was read, does not behave as its type, or the stack is used up"
+        raise unparsable(msg)
     if len(out) > MAX_FORM_BYTES:
         raise unparsable(TOO_LONG)
     return out
@@ -154,10 +162,9 @@ def _container(value: Value, depth: int, room: _Room) -> bytes:
         return _form(item, depth, room)
 
     # The built-in types' own methods, so that a subclass cannot show other content than it has.
-    if isinstance(value, dict):
-        return _dict_form(dict.items(value), inner)
-    if isinstance(value, MappingProxyType):
-        return _dict_form(value.items(), inner)
+    if isinstance(value, dict | MappingProxyType):
+        items = list(dict.items(value) if isinstance(value, dict) else value.items())
+        return _object_form(items, inner, room) if _all_text(items) else _map_form(items, inner)
     if isinstance(value, list):
         return _list_form(map(inner, list.__iter__(value)))
     if isinstance(value, tuple):
@@ -173,27 +180,31 @@ def _container(value: Value, depth: int, room: _Room) -> bytes:
     raise unparsable(msg)
 
 
-def _dict_form(items: Iterable[tuple[Any, Any]], inner: Callable[[Value], bytes]) -> bytes:
-    pairs = list(items)
-    if not all(isinstance(key, str) for key, _ in pairs):
-        # JSON has no such object: a sorted list of pairs, in a tag of its own.
-        forms = sorted((inner(key), inner(item)) for key, item in pairs)
-        _refuse_equal_keys(key for key, _ in forms)
-        return _tagged("map", _list_form(_list_form(pair) for pair in forms))
-    # RFC 8785 3.2.3: by UTF-16 code unit.
-    members = sorted((_utf16(key), inner(key), inner(item)) for key, item in pairs)
-    _refuse_equal_keys(key for _, key, _ in members)
-    return b"{" + b",".join(key + b":" + item for _, key, item in members) + b"}"
+def _all_text(items: Iterable[tuple[Any, Any]]) -> bool:
+    return all(isinstance(key, str) for key, _ in items)
 
 
-def _refuse_equal_keys(keys: Iterable[bytes]) -> None:
+def _object_form(items: Iterable[tuple[str, Any]], inner: Callable[[Value], bytes], room: _Room) -> bytes:
+    # RFC 8785 3.2.3: sorted by UTF-16 code unit.
+    members = sorted((_utf16(key), text_form(key), inner(item)) for key, item in items)
+    names = [name for _, name, _ in members]
+    room.take(sum(map(len, names)), values=0)
+    _refuse_equal(names)
+    return b"{" + b",".join(name + b":" + item for _, name, item in members) + b"}"
+
+
+def _map_form(items: Iterable[tuple[Any, Any]], inner: Callable[[Value], bytes]) -> bytes:
+    """Write a dict that JSON has no object for: a list of pairs sorted by their forms, in a tag of its own."""
+    pairs = sorted((inner(key), inner(item)) for key, item in items)
+    _refuse_equal([key for key, _ in pairs])
+    return _tagged("map", _list_form(_list_form(pair) for pair in pairs))
+
+
+def _refuse_equal(keys: list[bytes]) -> None:
     """Refuse keys that are one in canonical form but two in Python, such as two spellings of one surrogate pair."""
-    before = None
-    for key in keys:
-        if key == before:
-            msg = "two keys with one canonical form"
-            raise unparsable(msg)
-        before = key
+    if len(set(keys)) != len(keys):
+        msg = "two keys with one canonical form"
+        raise unparsable(msg)
 
 
 def _list_form(forms: Iterable[bytes]) -> bytes:
@@ -222,14 +233,15 @@ def text_form(text: str) -> bytes:
 
 
 def _int_form(value: int) -> bytes:
-    try:
-        digits = int.__repr__(value)
-    except ValueError:  # over the process's own limit for conversions
-        digits = ""
-    if not digits or len(digits.lstrip("-")) > MAX_INT_DIGITS:
-        msg = f"an integer of more than {MAX_INT_DIGITS} digits"
-        raise unparsable(msg)
-    return digits.encode()
+    if int.bit_length(value) <= PLAIN_BITS:
+        return int.__repr__(value).encode()
+    # By way of Decimal, because a process may set `sys.set_int_max_str_digits` lower or higher than the bound here.
+    if int.bit_length(value) <= _MOST_BITS:
+        digits = f"{Decimal(value):f}"
+        if len(digits.lstrip("-")) <= MAX_INT_DIGITS:
+            return digits.encode()
+    msg = f"an integer of more than {MAX_INT_DIGITS} digits"
+    raise unparsable(msg)
 
 
 def float_form(value: float) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from decimal import Decimal
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -23,6 +24,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 # Possessive, and an open string runs to the end of the text: one pass whatever the text.
 _STRINGS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_LOWEST_LIMIT: Final = 640
+"""The lowest limit on digits that `sys.set_int_max_str_digits` can set."""
 _OPENING: Final = frozenset(b"[{")
 
 
@@ -78,7 +81,9 @@ def _kept_all(raw: bytes, value: Value, objects: int) -> bool:
     if objects <= 1 and type(value) is dict and colons == len(value):
         return True
     # What a dropped member takes along is a colon or more; an escaped colon would count only in what was kept.
-    return (b"\\" not in raw or b"\\u003" not in raw) and colons == _encode(value).count(b":")
+    if b"\\" in raw and (b"\\u003a" in raw or b"\\u003A" in raw):
+        return False
+    return colons == _encode(value).count(b":")
 
 
 def _check_depth(raw: bytes) -> None:
@@ -91,16 +96,15 @@ def _check_depth(raw: bytes) -> None:
 
 
 def _parse_slowly(raw: bytes, *, surrogates: str) -> Value:
+    # Raised after the handler, so that no error of the parser, which holds the text, hangs on ours.
+    why = "not UTF-8"
     try:
         text = raw.decode("utf-8", surrogates)
-    except UnicodeDecodeError:
-        msg = "not UTF-8"
-        raise unparsable(msg) from None
-    try:
+        why = "not JSON"
         return json.loads(text, object_pairs_hook=_object, parse_int=_int, parse_float=_float)
     except (ValueError, RecursionError):
-        msg = "not JSON"
-        raise unparsable(msg) from None
+        pass
+    raise unparsable(why)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -114,7 +118,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _int(digits: str) -> int:
     if len(digits.lstrip("-")) > MAX_INT_DIGITS:
         _refuse_number()
-    return int(digits)
+    # By way of Decimal where the process's own limit on conversions may be lower.
+    return int(digits) if len(digits) < _LOWEST_LIMIT else int(Decimal(digits))
 
 
 def _float(spelled: str) -> float:
