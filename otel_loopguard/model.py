@@ -253,7 +253,7 @@ class Flag(StrEnum):
 # --- What is received -------------------------------------------------------------------------------
 
 
-class SpanEvent(msgspec.Struct, frozen=True):
+class SpanEvent(msgspec.Struct, frozen=True, gc=False):
     """One event of a span: its name and attributes, content included."""
 
     name: str
@@ -261,7 +261,7 @@ class SpanEvent(msgspec.Struct, frozen=True):
     time_ns: int = 0
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class Span(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One received span, content included; only `dialects` and `facts` read it, and nothing keeps it.
 
     Ids are lower-case hex of full length. Times are Unix nanoseconds; `end_ns` is None while a span is open.
@@ -287,7 +287,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     dropped_events: int = 0
 
 
-class CallRecord(msgspec.Struct, frozen=True, kw_only=True):
+class CallRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One received call record (DESIGN 9), content included: a tool call written down by an application.
 
     Each field is as the record carries it; `result_missing` also covers a record without any result key.
@@ -319,7 +319,7 @@ class CallRecord(msgspec.Struct, frozen=True, kw_only=True):
     after_compaction: bool = False
 
 
-class BadInput(msgspec.Struct, frozen=True, kw_only=True):
+class BadInput(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One piece of input that could not be read: where it stood and why, never what it held."""
 
     source: str
@@ -331,7 +331,7 @@ class BadInput(msgspec.Struct, frozen=True, kw_only=True):
 # --- What is known, without content -------------------------------------------------------------------
 
 
-class Mark(msgspec.Struct, frozen=True):
+class Mark(msgspec.Struct, frozen=True, gc=False):
     """What one declared progress rule saw in one call: a number, a position, a count or a digest.
 
     `value` is None where the rule's path was absent or of the wrong type: unknown, never progress.
@@ -342,7 +342,7 @@ class Mark(msgspec.Struct, frozen=True):
     value: float | int | str | tuple[int, ...] | None
 
 
-class Signals(msgspec.Struct, frozen=True, kw_only=True):
+class Signals(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Everything a tool's contract makes of one call's content, for comparing with the calls before it.
 
     Numbers are the tool's own (a version, a count); all else is keyed digests, cut to 64 bits for items.
@@ -356,7 +356,7 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[int, ...] | None = None
 
 
-class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
+class CallFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What is known of one tool call itself: what a span's `loopguard.*` attributes hold.
 
     Digests are 32 lower-case hex characters; equal digests mean equal calls only within equal
@@ -393,7 +393,7 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
     repeat_count: int | None = None
 
 
-class ChatFacts(msgspec.Struct, frozen=True, kw_only=True):
+class ChatFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What is known of one model response. `requested` is in the response's order and may be empty."""
 
     requested: tuple[str, ...] | None = None
@@ -406,7 +406,7 @@ class ChatFacts(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
-class DecisionFacts(msgspec.Struct, frozen=True, kw_only=True):
+class DecisionFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One guard decision other than `allow`."""
 
     call_id: str | None
@@ -417,7 +417,7 @@ class DecisionFacts(msgspec.Struct, frozen=True, kw_only=True):
     call_digest: str | None = None
 
 
-class SpanFacts(msgspec.Struct, frozen=True, kw_only=True):
+class SpanFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What is known of one span: where it stands, what it is, and the facts of that role.
 
     `trace_id` is empty for a call record, whose place is given by `run_id` and `sequence` alone.
@@ -466,7 +466,7 @@ class SpanFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A `loopguard.*` attribute did not have its contract's shape and was left out."""
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCall(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One tool call in its place in a run: what the tracker observes.
 
     `number` counts calls from 1 in the run's order. `turn` counts turns from 1: calls with equal `turn` are
@@ -493,7 +493,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
         return self.facts.outcome is not Outcome.DENIED and self.facts.dispatched is not False
 
 
-class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
+class Duplicates(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Spans that were not counted, and why."""
 
     identical: int = 0
@@ -502,7 +502,7 @@ class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
     layered: int = 0
 
 
-class PlacedDecision(msgspec.Struct, frozen=True, kw_only=True):
+class PlacedDecision(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A guard decision and the number of the call it was about, or of the last call before it."""
 
     decision: DecisionFacts
@@ -511,7 +511,7 @@ class PlacedDecision(msgspec.Struct, frozen=True, kw_only=True):
     """How many calls of the run came before the decision."""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One assembled run: its calls in order and what its spans say about themselves.
 
     `calls` may be empty. `gaps` holds call numbers after which a numbered call is missing (0: before the first).
@@ -542,7 +542,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 # --- What is claimed ----------------------------------------------------------------------------------
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What one detector claims about one stretch of calls.
 
     `calls` are call numbers (from 1, ascending); `first_call` and `at_call` are the stretch's first call and
@@ -565,7 +565,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The declared rule or bound that decided, where one did."""
 
 
-class GuardEntry(msgspec.Struct, frozen=True, kw_only=True):
+class GuardEntry(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One decision in a verdict; `call` is the call's number, or None where no call was seen for it."""
 
     call_id: str | None
@@ -575,7 +575,9 @@ class GuardEntry(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class Verdict(
+    msgspec.Struct, frozen=True, gc=False, kw_only=True, rename={"started_ns": "started", "ended_ns": "ended"}
+):
     """What is said of one run: separate fields, and one `outcome` derived from them (DESIGN 8)."""
 
     run_id: str
@@ -589,7 +591,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     policy: str | None = None
     key_ids: tuple[str, ...] = ()
     started_ns: int | None = None
+    """Earliest start in Unix nanoseconds, `started` in JSON; None where no time is known."""
     ended_ns: int | None = None
+    """Latest end in Unix nanoseconds, `ended` in JSON."""
     revision: int = 1
     final: bool = True
     stalled_repeat: bool = False

@@ -112,9 +112,7 @@ def _worse(outer: Outcome, inner: Outcome) -> Outcome:
     return Outcome.UNKNOWN
 
 
-def _join_nested(
-    tools: Sequence[SpanFacts], tree: Tree, places: Mapping[SpanKey, int], groups: _Union
-) -> None:
+def _join_nested(tools: Sequence[SpanFacts], tree: Tree, places: Mapping[SpanKey, int], groups: _Union) -> None:
     for place, tool in enumerate(tools):
         outer = tree.above(tool).tool
         if outer is not None and (tool.layer is not Layer.HOST or _same_tool(outer, tool) or _same_id(outer, tool)):

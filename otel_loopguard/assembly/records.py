@@ -40,9 +40,7 @@ def _run_key(record: SpanFacts, scope: Scope) -> tuple[str, ...]:
     return ("run", run_id)
 
 
-def _run(
-    key: tuple[str, ...], items: list[tuple[SpanKey, SpanFacts]], versions: Versions, scope: Scope
-) -> Run:
+def _run(key: tuple[str, ...], items: list[tuple[SpanKey, SpanFacts]], versions: Versions, scope: Scope) -> Run:
     ordered = sorted((record for _, record in items), key=_by_place)
     calls = _calls(ordered, scope)
     keys = [span_key for span_key, _ in items]
@@ -51,8 +49,8 @@ def _run(
         calls=calls,
         service=None,
         agent=next((record.agent for record in ordered if record.agent is not None), None),
-        started_ns=min(record.start_ns for record in ordered),
-        ended_ns=max(record.start_ns for record in ordered),
+        started_ns=min(record.start_ns for record in ordered) or None,
+        ended_ns=max(record.start_ns for record in ordered) or None,
         flags=frozenset(version_flags(keys, versions) | call_flags(calls)),
         duplicates=Duplicates(
             identical=sum(versions.identical.get(k, 0) for k in keys),

@@ -337,4 +337,3 @@ def _most_common(names: Iterable[str | None]) -> str | None:
 
 def _by_start(span: SpanFacts) -> tuple[int, str, str]:
     return (span.start_ns, span.trace_id, span.span_id)
-

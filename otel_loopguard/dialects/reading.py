@@ -28,7 +28,7 @@ from otel_loopguard.model import (
 )
 
 
-class Content(msgspec.Struct, frozen=True):
+class Content(msgspec.Struct, frozen=True, gc=False):
     """Arguments or a result as read: a value, or the reason why there is none.
 
     `value` is the unwrapped, parsed value (dict, list, str, number, bool, None, `canonical.Opaque` for text
@@ -42,7 +42,7 @@ class Content(msgspec.Struct, frozen=True):
 NOT_CAPTURED = Content(unknown=Unknown.NOT_CAPTURED)
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class Reading(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One span as its dialect reads it. Names and ids are still as received; `facts` checks and digests them."""
 
     role: Role

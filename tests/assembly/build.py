@@ -55,7 +55,9 @@ def tool(  # noqa: PLR0913 - each test sets what it is about
     return span(name, start, end, parent=parent, role=Role.TOOL, layer=layer, call=CallFacts(**facts), **fields)
 
 
-def agent(name: str, start: int, end: int, *, parent: str | None = None, agent_name: str | None = "A", **fields: Any) -> SpanFacts:
+def agent(
+    name: str, start: int, end: int, *, parent: str | None = None, agent_name: str | None = "A", **fields: Any
+) -> SpanFacts:
     """Facts of an agent span."""
     return span(name, start, end, parent=parent, role=Role.AGENT, agent=agent_name, **fields)
 

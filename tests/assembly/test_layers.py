@@ -13,7 +13,9 @@ def grouped(*spans: SpanFacts) -> list[list[str]]:
     """Names of the spans of each call, outermost first."""
     tree = Tree({(s.trace_id, s.span_id): s for s in spans})
     tools = [s for s in spans if s.call is not None]
-    return sorted([bytes.fromhex(s.span_id).rstrip(b"\0").decode() for s in same.spans] for same in same_calls(tools, tree))
+    return sorted(
+        [bytes.fromhex(s.span_id).rstrip(b"\0").decode() for s in same.spans] for same in same_calls(tools, tree)
+    )
 
 
 def merged(*spans: SpanFacts):
@@ -31,7 +33,10 @@ def test_a_tool_span_nested_in_one_of_the_same_tool_is_the_same_call():
 
 def test_a_different_tool_called_by_a_tool_is_a_call_of_its_own():
     """A tool that runs other tools runs them for real."""
-    assert grouped(tool("code", 0, 9, tool_name="run_code"), tool("inner", 1, 8, parent="code")) == [["code"], ["inner"]]
+    assert grouped(tool("code", 0, 9, tool_name="run_code"), tool("inner", 1, 8, parent="code")) == [
+        ["code"],
+        ["inner"],
+    ]
 
 
 def test_an_agent_between_two_tool_spans_keeps_them_apart():
@@ -100,7 +105,9 @@ def test_an_equal_call_id_alone_joins_nothing():
 
 def test_gaps_of_the_outer_span_are_filled_from_the_inner_one():
     """The call id is often on the inner span only, the arguments on the outer one only."""
-    facts = merged(tool("outer", 0, 9, args="x", result=None), tool("inner", 1, 8, parent="outer", args=None, call_id="c1"))
+    facts = merged(
+        tool("outer", 0, 9, args="x", result=None), tool("inner", 1, 8, parent="outer", args=None, call_id="c1")
+    )
     assert (facts.call_id, facts.call_digest is not None, facts.result_digest is not None) == ("c1", True, True)
 
 

@@ -80,9 +80,7 @@ def test_sub_agents_belong_to_the_run_of_the_outermost_agent():
 
 def test_tool_spans_without_any_agent_join_by_conversation():
     """Tool spans that are roots of their own traces are one run, and the verdict says how that was known."""
-    spans = [
-        tool(f"t{n}", n * 10, n * 10 + 5, trace_id=f"{n:032x}", conversation="conv") for n in range(1, 7)
-    ]
+    spans = [tool(f"t{n}", n * 10, n * 10 + 5, trace_id=f"{n:032x}", conversation="conv") for n in range(1, 7)]
     run = one_run(*spans)
     assert (len(run.calls), len(run.trace_ids), Flag.ORPHAN_ROOTS in run.flags) == (6, 6, True)
 
