@@ -18,13 +18,14 @@ from otel_loopguard.policy.texts import (
     ACK_PHRASES,
     BARE,
     CODES,
+    ERROR_HINTS,
     ERRORS,
     ERRORS_IN_SHORT,
-    HINT,
     MAX_ACK_WORDS,
     NO_ERROR,
     NOT_ACK,
     NOT_FOUND,
+    NOT_FOUND_HINTS,
     TEXTS,
     TYPES,
     WORD,
@@ -94,7 +95,7 @@ class ErrorRules(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         if len(text) > MAX_SAID:
             return False
         line = first_line(text)
-        if not line or line[0] in "{[" or HINT.search(line) is None or NO_ERROR.search(line):
+        if not line or line[0] in "{[" or not _holds(line, ERROR_HINTS) or NO_ERROR.search(line):
             return False
         patterns = ERRORS + ERRORS_IN_SHORT if len(text) <= MAX_SHORT else ERRORS
         return any(pattern.search(line) for pattern in patterns)
@@ -103,8 +104,10 @@ class ErrorRules(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """True if this short text says that nothing was found. Such a text may also be an error text."""
         if len(text) > MAX_NOT_FOUND or text.lstrip()[:1] in {"{", "["}:
             return False
-        lowered = text.casefold()
-        return any(word in lowered for word in self.not_found) or NOT_FOUND.search(first_line(text)) is not None
+        if self.not_found and any(word in text.casefold() for word in self.not_found):
+            return True
+        line = first_line(text)
+        return _holds(line, NOT_FOUND_HINTS) and NOT_FOUND.search(line) is not None
 
     def is_ack(self, text: str) -> bool:
         """True if this text says no more than that the call was carried out."""
@@ -123,6 +126,11 @@ def first_line(text: str) -> str:
     """The first line of a text that is not blank, without space around it, at most `MAX_LINE` characters."""
     stripped = text[: MAX_SAID + MAX_LINE].lstrip()
     return stripped.split("\n", 1)[0][:MAX_LINE].rstrip()
+
+
+def _holds(line: str, words: tuple[str, ...]) -> bool:
+    lowered = line.lower()
+    return any(word in lowered for word in words)
 
 
 def _code(error_type: str | None) -> int | None:

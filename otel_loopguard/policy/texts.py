@@ -119,12 +119,13 @@ def _any_case(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-HINT: Final = re.compile(
-    r"error|exception|traceback|fatal|panic|fail|refuse|timed out|cannot|can't|can not|could|unable|no such|denied"
-    r"|invalid|not found|unrecognized|unknown|illegal",
-    re.IGNORECASE,
-)
+ERROR_HINTS: Final = (
+    "error", "exception", "traceback", "fatal", "panic", "fail", "refuse", "timed out", "cannot", "can't", "can not",
+    "could", "unable", "no such", "denied", "invalid", "not found", "unrecognized", "unknown", "illegal",
+)  # fmt: skip
 """What every pattern of `ERRORS` and `ERRORS_IN_SHORT` needs: most results hold none of it and are done with."""
+NOT_FOUND_HINTS: Final = ("not found", "no ", "none ", "nothing", "nobody", "0 ", "zero", "find", "locate", "exist")
+"""What `NOT_FOUND` needs."""
 ERRORS: Final = (
     _any_case(rf"^\W*(?:an? )?(?:(?:{_KINDS}) )?(?:error|exception)\s*(?:\[[^\]]{{0,40}}\]|\([^)]{{0,40}}\))?\s*:"),
     _any_case(rf"^\W*(?:an? )?(?:(?:{_KINDS}) )?(?:error|exception) (?:{_DOING})\b"),

@@ -100,6 +100,18 @@ def test_identity_args_do_not_touch_the_call() -> None:
     assert feed.identity(None) is None
 
 
+def test_a_declared_poller_has_default_bounds() -> None:
+    """Case B03: `polling: {}` is enough for nine empty waits, with 60 polls in all and no deadline."""
+    polling = contract(polling={}).polling
+    assert polling is not None
+    assert (60, 10, None, None) == (
+        polling.max_polls,
+        polling.max_unchanged,
+        polling.deadline_s,
+        polling.min_interval_s,
+    )
+
+
 def test_null_and_number_spellings_are_one_call() -> None:
     """Case C18: the optional null key is gone; 1 and 1.0 are for the canonical form."""
     zoom = contract(null_is_absent=True)
