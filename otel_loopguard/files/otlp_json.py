@@ -178,7 +178,7 @@ def item(
         events = tuple(map(_event, span.events)) if span.events else ()
     except SpanError as error:
         return [report(error.reason)]
-    parent, bad_parent = parent_id(span.parent_span_id)
+    parent, bad_parent = parent_id(span.parent_span_id) if span.parent_span_id else (None, None)
     links = _links(span.links) if span.links else ()
     values, left_out = attributes(span.attributes)
     status = span.status

@@ -17,12 +17,15 @@ Item: TypeAlias = Span | BadInput
 Report: TypeAlias = Callable[[str], BadInput]
 """Makes a `BadInput` for this place of the input out of a reason."""
 
-_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
-_SPAN_ID: Final = re.compile(r"[0-9a-f]{16}")
+_TRACE_ID: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
+_SPAN_ID: Final = re.compile(r"(?!0{16})[0-9a-f]{16}")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 _MIN_SIGNED: Final = -(2**63)
+_ALWAYS_FITS_CHARS: Final = 20
+"""Texts of fewer digits than this are below 2**64."""
 _MAX_UNSIGNED: Final = 2**64 - 1
-_BASE64_LENGTHS: Final = {32: 24, 16: 12}
+_BASE64_CHARS: Final = (24, 12)
+"""16 and 8 bytes in base64."""
 NO_ID: Final = frozenset({"", "0" * 32, "0" * 16})
 
 
@@ -41,23 +44,26 @@ def reporter(source: str, line: int | None) -> Report:
 
 def trace_id(text: str | None) -> str:
     """`text` as 32 lower-case hex characters; raises SpanError."""
-    return _id(text, _TRACE_ID, 32, Reason.NO_TRACE_ID, Reason.BAD_TRACE_ID)
+    if text and _TRACE_ID.fullmatch(text):  # the usual case, made quick
+        return text
+    return _odd_id(text, _TRACE_ID, Reason.NO_TRACE_ID, Reason.BAD_TRACE_ID)
 
 
 def span_id(text: str | None) -> str:
     """`text` as 16 lower-case hex characters; raises SpanError."""
-    return _id(text, _SPAN_ID, 16, Reason.NO_SPAN_ID, Reason.BAD_SPAN_ID)
+    if text and _SPAN_ID.fullmatch(text):
+        return text
+    return _odd_id(text, _SPAN_ID, Reason.NO_SPAN_ID, Reason.BAD_SPAN_ID)
 
 
-def _id(text: str | None, shape: re.Pattern[str], length: int, missing: Reason, bad: Reason) -> str:
+def _odd_id(text: str | None, shape: re.Pattern[str], missing: Reason, bad: Reason) -> str:
+    """An id in upper case as the same id in lower case; for all else, why it is none."""
     if not text or text in NO_ID:
         raise SpanError(missing)
-    if shape.fullmatch(text):
-        return text
     lowered = text.lower()
     if shape.fullmatch(lowered):
         return lowered
-    raise SpanError(Reason.BASE64_ID if len(text) == _BASE64_LENGTHS[length] and text.endswith("=") else bad)
+    raise SpanError(Reason.BASE64_ID if len(text) in _BASE64_CHARS and text.endswith("=") else bad)
 
 
 def parent_id(text: str | None) -> tuple[str | None, Reason | None]:
@@ -75,6 +81,8 @@ def whole_number(value: float | str | None) -> int:
     if value is None or value == "":
         return 0
     if isinstance(value, str):
+        if len(value) < _ALWAYS_FITS_CHARS and value.isdigit() and value.isascii():  # the usual case, made quick
+            return int(value)
         if not _WHOLE.fullmatch(value):
             raise SpanError(Reason.BAD_TIME)
         number = int(value)
@@ -89,6 +97,8 @@ def whole_number(value: float | str | None) -> int:
 
 def count(value: float | str | None) -> int:
     """A count of dropped things as OTLP/JSON writes it; 0 where absent or senseless."""
+    if not value:
+        return 0
     try:
         return max(0, whole_number(value))
     except SpanError:

@@ -74,7 +74,7 @@ def _run(random_: random.Random, *, length: int, chats: bool, start_ns: int) -> 
     def span(name: str, attributes: list[dict[str, Any]], took_ns: int, **more: Any) -> dict[str, Any]:
         nonlocal now
         begun, now = now, now + took_ns
-        fields = {
+        fields: dict[str, Any] = {
             "traceId": trace_id,
             "spanId": f"{random_.getrandbits(64) | 1:016x}",
             "parentSpanId": root,
