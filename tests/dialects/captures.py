@@ -41,7 +41,9 @@ def spans(name: str) -> tuple[Span, ...]:
         items = list(files.read(source, name=name))
     bad = [item for item in items if not isinstance(item, Span)]
     assert not bad, bad
-    return tuple(sorted((item for item in items if isinstance(item, Span)), key=lambda span: (span.start_ns, span.span_id)))
+    return tuple(
+        sorted((item for item in items if isinstance(item, Span)), key=lambda span: (span.start_ns, span.span_id))
+    )
 
 
 def readings(name: str) -> list[Reading | None]:
@@ -52,9 +54,7 @@ def readings(name: str) -> list[Reading | None]:
 def calls(name: str) -> list[Reading]:
     """Return one capture's tool calls: its tool spans without what is no call and without inner layers."""
     found = [(span, reading) for span, reading in zip(spans(name), readings(name), strict=True) if reading is not None]
-    tools = [
-        (span, reading) for span, reading in found if reading.role is Role.TOOL and reading.not_a_call is None
-    ]
+    tools = [(span, reading) for span, reading in found if reading.role is Role.TOOL and reading.not_a_call is None]
     parents = {span.span_id: span.parent_id for span in spans(name)}
     hosts = {span.span_id for span, _ in tools}
     return [reading for span, reading in tools if not _has_ancestor(span.span_id, hosts, parents)]
@@ -91,7 +91,7 @@ def shown(reading: Reading | None) -> dict[str, Any] | None:
     return out
 
 
-def content(read: Content) -> Any:  # noqa: ANN401 - any JSON value
+def content(read: Content) -> Any:
     """Show content: the value under `value`, or the reason why there is none."""
     return {"value": msgspec.to_builtins(read.value)} if read.unknown is None else str(read.unknown)
 

@@ -14,17 +14,18 @@ from otel_loopguard.model import Span, SpanEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-def compact(value: Any) -> str:  # noqa: ANN401 - any JSON value
+
+def compact(value: Any) -> str:
     """JSON text as most exporters write it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def spaced(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def spaced(value: Any) -> str:
     """JSON text as Python writes it by default, keys in another order."""
     return json.dumps(value, sort_keys=True)
 
 
-def text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def text(value: Any) -> str:
     """Text stays as it is, all else becomes JSON: what most instrumentations do with results."""
     return value if isinstance(value, str) else compact(value)
 
@@ -48,30 +49,30 @@ def _operation(tool: str, call_id: str) -> dict[str, Any]:
     return {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.id": call_id}
 
 
-def _gen_ai(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _gen_ai(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     content = {"gen_ai.tool.call.arguments": compact(arguments), "gen_ai.tool.call.result": text(result)}
     scope = "opentelemetry.instrumentation.genai.langchain"
     return span(f"execute_tool {tool}", scope, _operation(tool, call_id) | content)
 
 
-def _agent_framework(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _agent_framework(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     content = {"gen_ai.tool.call.arguments": spaced(arguments), "gen_ai.tool.call.result": text(result)}
     return span(f"execute_tool {tool}", "agent_framework", _operation(tool, call_id) | content)
 
 
-def _vercel(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _vercel(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     content = {"gen_ai.tool.call.arguments": compact(arguments), "gen_ai.tool.call.result": compact(result)}
     return span(f"execute_tool {tool}", "gen_ai", _operation(tool, call_id) | content)
 
 
-def _structured(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _structured(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     # No capture does this yet; the conventions allow it (OTLP kvlist), but a null value is no value there.
     known = compact(None) if result is None else result
     content = {"gen_ai.tool.call.arguments": arguments, "gen_ai.tool.call.result": known}
     return span(f"execute_tool {tool}", "custom", _operation(tool, call_id) | content)
 
 
-def _bytes(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _bytes(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     content = {
         "gen_ai.tool.call.arguments": compact(arguments).encode(),
         "gen_ai.tool.call.result": compact(result).encode(),
@@ -79,14 +80,14 @@ def _bytes(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> S
     return span(f"execute_tool {tool}", "custom", _operation(tool, call_id) | content)
 
 
-def _python_repr(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _python_repr(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     # Home-made instrumentations write str(arguments); a scalar result by repr cannot be told from text.
     shown = repr(result) if isinstance(result, dict | list) else text(result)
     content = {"gen_ai.tool.call.arguments": repr(arguments), "gen_ai.tool.call.result": shown}
     return span(f"execute_tool {tool}", "custom", _operation(tool, call_id) | content)
 
 
-def _json_in_json(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _json_in_json(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     content = {
         "gen_ai.tool.call.arguments": compact(compact(arguments)),
         "gen_ai.tool.call.result": compact(compact(result)),
@@ -94,7 +95,7 @@ def _json_in_json(tool: str, arguments: dict[str, Any], result: Any, call_id: st
     return span(f"execute_tool {tool}", "custom", _operation(tool, call_id) | content)
 
 
-def _openai_agents(tool: str, arguments: dict[str, Any], result: Any, _call_id: str) -> Span:  # noqa: ANN401
+def _openai_agents(tool: str, arguments: dict[str, Any], result: Any, _call_id: str) -> Span:
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.agent.name": "OpenAI Agent",
@@ -105,17 +106,17 @@ def _openai_agents(tool: str, arguments: dict[str, Any], result: Any, _call_id: 
     return span(f"execute_tool {tool}", "opentelemetry.instrumentation.openai_agents", attributes)
 
 
-def _pydantic_v2(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _pydantic_v2(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     content = {"tool_arguments": compact(arguments), "tool_response": text(result)}
     return span("running tool", "pydantic-ai", _operation(tool, call_id) | content)
 
 
-def _pydantic_v5(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _pydantic_v5(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     content = {"gen_ai.tool.call.arguments": compact(arguments), "gen_ai.tool.call.result": text(result)}
     return span(f"execute_tool {tool}", "pydantic-ai", _operation(tool, call_id) | content)
 
 
-def _strands(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _strands(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     events = (
         SpanEvent("gen_ai.tool.message", {"role": "tool", "content": json.dumps(arguments), "id": call_id}),
         SpanEvent("gen_ai.choice", {"message": json.dumps([{"text": text(result)}]), "id": call_id}),
@@ -124,7 +125,7 @@ def _strands(tool: str, arguments: dict[str, Any], result: Any, call_id: str) ->
     return span(f"execute_tool {tool}", "strands.telemetry.tracer", attributes, events)
 
 
-def _strands_json_block(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _strands_json_block(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     content = {
         "gen_ai.tool.call.arguments": json.dumps(arguments),
         "gen_ai.tool.call.result": json.dumps([{"json": result}]),
@@ -132,7 +133,7 @@ def _strands_json_block(tool: str, arguments: dict[str, Any], result: Any, call_
     return span(f"execute_tool {tool}", "strands.telemetry.tracer", _operation(tool, call_id) | content)
 
 
-def _strands_details(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _strands_details(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     asked = {"type": "tool_call", "name": tool, "id": call_id, "arguments": arguments}
     given = {"type": "tool_call_response", "id": call_id, "response": [{"text": text(result)}]}
     name = "gen_ai.client.inference.operation.details"
@@ -143,13 +144,13 @@ def _strands_details(tool: str, arguments: dict[str, Any], result: Any, call_id:
     return span(f"execute_tool {tool}", "strands.telemetry.tracer", _operation(tool, call_id), events)
 
 
-def _adk(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _adk(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     wrapped = result if isinstance(result, dict) else {"result": result}
     content = {"gen_ai.tool.call.arguments": spaced(arguments), "gen_ai.tool.call.result": spaced(wrapped)}
     return span(f"execute_tool {tool}", "gcp.vertex.agent", _operation(tool, call_id) | content)
 
 
-def _adk_schema1(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _adk_schema1(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     wrapped = result if isinstance(result, dict) else {"result": result}
     content = {
         "gcp.vertex.agent.tool_call_args": spaced(arguments),
@@ -161,7 +162,7 @@ def _adk_schema1(tool: str, arguments: dict[str, Any], result: Any, call_id: str
     return span(f"execute_tool {tool}", "gcp.vertex.agent", _operation(tool, call_id) | content)
 
 
-def _haystack(tool: str, arguments: dict[str, Any], result: Any, _call_id: str) -> Span:  # noqa: ANN401
+def _haystack(tool: str, arguments: dict[str, Any], result: Any, _call_id: str) -> Span:
     attributes = {
         "haystack.tool.name": tool,
         "haystack.agent.step.tool.input": json.dumps(arguments),
@@ -170,7 +171,7 @@ def _haystack(tool: str, arguments: dict[str, Any], result: Any, _call_id: str) 
     return span("haystack.agent.step.tool", "haystack", attributes)
 
 
-def _haystack_message(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _haystack_message(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     origin = {"tool_name": tool, "arguments": arguments, "id": call_id}
     output = {"tool_call_result": {"result": text(result), "origin": origin, "error": False}}
     attributes = {
@@ -181,7 +182,7 @@ def _haystack_message(tool: str, arguments: dict[str, Any], result: Any, call_id
     return span("haystack.agent.step.tool", "haystack", attributes)
 
 
-def _vercel_legacy(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:  # noqa: ANN401
+def _vercel_legacy(tool: str, arguments: dict[str, Any], result: Any, call_id: str) -> Span:
     attributes = {
         "operation.name": "ai.toolCall",
         "ai.operationId": "ai.toolCall",

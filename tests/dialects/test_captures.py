@@ -25,9 +25,7 @@ WITH_CONTENT = [
 ]
 WITH_CONTENT = [name for name in WITH_CONTENT if not name.startswith("smolagents")]  # has no tool spans
 WITHOUT_CONTENT = [
-    name
-    for name in MINE
-    if "+main" in name and name not in WITH_CONTENT and not name.startswith(("smolagents", "mcp"))
+    name for name in MINE if "+main" in name and name not in WITH_CONTENT and not name.startswith(("smolagents", "mcp"))
 ]
 SILENT = "openai-agents-0.24.0+opentelemetry-instrumentation-genai-openai-agents-1.3b0+main-content"
 """Without the model's own instrumentation no span shows the answer."""

@@ -24,7 +24,15 @@ def _known_keys() -> list[str]:
 
 KEYS = _known_keys()
 SCOPES = [*dialects.BY_SCOPE, "logfire.openai_agents", "langsmith", "agent_framework", "gen_ai", ""]
-NAMES = [*haystack.ROLES, *dialects.BY_NAME, "execute_tool x", "execute_tool (merged)", "running tool", "tools/call x", "x"]
+NAMES = [
+    *haystack.ROLES,
+    *dialects.BY_NAME,
+    "execute_tool x",
+    "execute_tool (merged)",
+    "running tool",
+    "tools/call x",
+    "x",
+]
 OPERATIONS = [*genai.ROLES, "unknown", "embeddings", "ai.toolCall", "ai.generateText", "ai.generateText.doGenerate"]
 KINDS = ["TOOL", "AGENT", "CHAIN", "LLM", "tool", "agent", "workflow", "task", "llm", "chain", "pending_span"]
 TEXTS = st.sampled_from(
@@ -56,8 +64,12 @@ VALUES = st.recursive(
     | st.integers(-(2**70), 2**70)
     | st.floats()
     | st.binary(max_size=4),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["content", "parts", "type", "id", "a", "messages", "role"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["content", "parts", "type", "id", "a", "messages", "role"]), inner, max_size=3
+        )
+    ),
     max_leaves=6,
 )
 ATTRIBUTES = st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=4), VALUES, max_size=10)
@@ -102,7 +114,12 @@ def test_any_span_is_read(span: Span) -> None:
 @given(SPANS)
 def test_every_dialect_stands_alone(span: Span) -> None:
     """Each dialect reads spans that are not its own without harm: the registry's order is no safety net."""
-    for dialect in {*dialects.BY_NAME.values(), *dialects.BY_SCOPE.values(), *dict(dialects.BY_KEY).values(), genai.read}:
+    for dialect in {
+        *dialects.BY_NAME.values(),
+        *dialects.BY_SCOPE.values(),
+        *dict(dialects.BY_KEY).values(),
+        genai.read,
+    }:
         reading = dialect(span)
         assert reading is None or isinstance(reading, Reading)
 

@@ -1,4 +1,4 @@
-"""Shapes of the gen_ai conventions and of native dialects for which there is no capture, as their sources write them."""
+"""Shapes of the gen_ai conventions and of native dialects without a capture, as their sources write them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from otel_loopguard.model import (
 )
 
 
-def _read(name: str = "x", scope: str = "", **fields: Any) -> Reading:  # noqa: ANN401
+def _read(name: str = "x", scope: str = "", **fields: Any) -> Reading:
     events = tuple(SpanEvent(kind, attributes) for kind, attributes in fields.pop("events", ()))
     made = Span(
         trace_id="1" * 32,
@@ -193,7 +193,7 @@ def test_dropped_attributes_are_the_reason() -> None:
         ({"id": "adk-2", "name": "save", "response": {"result": "done"}}, "done"),
     ],
 )
-def test_adk_envelopes(response: dict[str, Any], value: Any) -> None:  # noqa: ANN401
+def test_adk_envelopes(response: dict[str, Any], value: Any) -> None:
     """ADK's wrapping of what is no dict is taken off, and so is the id that differs at each call."""
     attributes = {**TOOL, "gen_ai.tool.call.result": json.dumps(response)}
     read = _read(scope="gcp.vertex.agent", attributes=attributes)
@@ -245,7 +245,7 @@ def test_haystack_span_of_all_tools_is_no_call() -> None:
 # --- Vercel's older spans ------------------------------------------------------------------------------------------
 
 
-def _vercel(name: str, **attributes: Any) -> Reading:  # noqa: ANN401
+def _vercel(name: str, **attributes: Any) -> Reading:
     named = {"ai." + key.replace("__", "."): value for key, value in attributes.items()}
     return _read(name, "ai", attributes={"ai.operationId": name, **named})
 
@@ -360,7 +360,7 @@ def test_decision_spans() -> None:
 
 
 @pytest.mark.parametrize("action", ["allow", "explode", None, 5])
-def test_decisions_of_no_known_action(action: Any) -> None:  # noqa: ANN401
+def test_decisions_of_no_known_action(action: Any) -> None:
     """What is no decision of ours is left out."""
     assert _read("loopguard.decision", attributes={"loopguard.action": action}).decision is None
 
@@ -382,7 +382,7 @@ def test_run_end_spans() -> None:
     assert answered.final_answer is True
 
 
-# --- what the registry says of content -----------------------------------------------------------------------------------
+# --- what the registry says of content ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

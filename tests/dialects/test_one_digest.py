@@ -35,7 +35,7 @@ WHOLE = TEXT.filter(lambda text: payload.result(text).unknown is None)
 RESULTS = WHOLE | st.dictionaries(KEYS, VALUES, min_size=1, max_size=4) | st.lists(VALUES, max_size=3)
 
 
-def _read(shape: str, arguments: dict[str, Any], result: Any) -> tuple[bytes | None, bytes | None]:  # noqa: ANN401
+def _read(shape: str, arguments: dict[str, Any], result: Any) -> tuple[bytes | None, bytes | None]:
     reading = dialects.read(ENCODERS[shape]("lookup_order", arguments, result, "call_0001"))
     assert reading is not None
     assert reading.arguments.unknown is None, reading.arguments.unknown
@@ -45,7 +45,7 @@ def _read(shape: str, arguments: dict[str, Any], result: Any) -> tuple[bytes | N
 
 @pytest.mark.parametrize("shape", sorted(ENCODERS))
 @given(arguments=ARGUMENTS, result=RESULTS)
-def test_one_call_is_one_value_in_every_dialect(shape: str, arguments: dict[str, Any], result: Any) -> None:  # noqa: ANN401
+def test_one_call_is_one_value_in_every_dialect(shape: str, arguments: dict[str, Any], result: Any) -> None:
     """Arguments and result come out of each dialect as the conventions' own encoding gives them."""
     if shape in BARE_VALUE:  # a lone argument's name is not on the span: nothing can restore it
         arguments = {**arguments, "n": 1, "o": 2}

@@ -31,7 +31,7 @@ ARGUMENTS = {"order_id": "A12", "include_items": True}
         "  " + json.dumps(ARGUMENTS) + "\n",
     ],
 )
-def test_arguments_in_every_encoding(carried: Any) -> None:  # noqa: ANN401
+def test_arguments_in_every_encoding(carried: Any) -> None:
     """JSON text, key order, repr, JSON in JSON, bytes and structured values are one value."""
     assert Content(ARGUMENTS) == payload.arguments(carried)
 
@@ -78,7 +78,7 @@ def test_text_in_text_is_decoded_to_its_end(levels: int) -> None:
         ({"$schema": "http://json-schema.org/draft-07/schema#"}, Unknown.SCHEMA_NOT_ARGUMENTS),
     ],
 )
-def test_arguments_that_are_not_known(carried: Any, reason: Unknown) -> None:  # noqa: ANN401
+def test_arguments_that_are_not_known(carried: Any, reason: Unknown) -> None:
     """Every way in which arguments can be missing has its reason and no value."""
     assert Content(unknown=reason) == payload.arguments(carried)
 
@@ -128,7 +128,7 @@ def test_arguments_that_only_look_like_a_schema(arguments: dict[str, Any]) -> No
         (False, False),
     ],
 )
-def test_results(carried: Any, value: Any) -> None:  # noqa: ANN401
+def test_results(carried: Any, value: Any) -> None:
     """Text that is JSON or a container's repr is its value; other text is itself."""
     read = payload.result(carried)
     assert (None, type(value), value) == (read.unknown, type(read.value), read.value)
@@ -144,7 +144,7 @@ def test_results(carried: Any, value: Any) -> None:  # noqa: ANN401
         ('"a long text that JSON wrote and a limit cu', Unknown.TRUNCATED),
     ],
 )
-def test_results_that_are_not_known(carried: Any, reason: Unknown) -> None:  # noqa: ANN401
+def test_results_that_are_not_known(carried: Any, reason: Unknown) -> None:
     """A result has the same reasons."""
     assert Content(unknown=reason) == payload.result(carried)
 
@@ -152,7 +152,10 @@ def test_results_that_are_not_known(carried: Any, reason: Unknown) -> None:  # n
 def test_words_of_python_only_where_the_dialect_writes_repr() -> None:
     """`None` is a word unless the dialect is known to write str(result)."""
     assert "None" == payload.result("None").value
-    assert (None, None) == (payload.result("None", from_repr=True).value, payload.result("None", from_repr=True).unknown)
+    assert (None, None) == (
+        payload.result("None", from_repr=True).value,
+        payload.result("None", from_repr=True).unknown,
+    )
     assert payload.result("True", from_repr=True).value is True
 
 
@@ -200,7 +203,7 @@ def test_dropped_is_told_from_never_there() -> None:
         ('{"text": "a"}', {"text": "a"}),
     ],
 )
-def test_content_blocks(carried: str, value: Any) -> None:  # noqa: ANN401
+def test_content_blocks(carried: str, value: Any) -> None:
     """Blocks of text are their text; a tool's own list of dicts is left alone."""
     assert Content(value) == payload.blocks(payload.result(carried))
 
@@ -251,7 +254,11 @@ HURTS = {
 @pytest.mark.parametrize("kind", HURTS)
 def test_text_made_to_hurt(kind: str) -> None:
     """Text of any size and depth gives a value or a reason."""
-    for read in (payload.arguments(HURTS[kind]), payload.result(HURTS[kind]), payload.result(HURTS[kind], from_repr=True)):
+    for read in (
+        payload.arguments(HURTS[kind]),
+        payload.result(HURTS[kind]),
+        payload.result(HURTS[kind], from_repr=True),
+    ):
         assert isinstance(read, Content)
     if kind == "over a megabyte":
         assert isinstance(payload.result(HURTS[kind]).value, Opaque)
@@ -279,9 +286,14 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING)
-def test_any_value_is_read(value: Any) -> None:  # noqa: ANN401
+def test_any_value_is_read(value: Any) -> None:
     """Whatever an attribute holds, decoding and unwrapping give content and do not raise."""
-    for read in (payload.arguments(value), payload.result(value), payload.content(value), payload.arguments(value, bare=True)):
+    for read in (
+        payload.arguments(value),
+        payload.result(value),
+        payload.content(value),
+        payload.arguments(value, bare=True),
+    ):
         assert isinstance(payload.blocks(read), Content)
         assert isinstance(payload.tool_message(read)[0], Content)
         assert isinstance(payload.mcp_result(read)[0], Content)
@@ -290,7 +302,10 @@ def test_any_value_is_read(value: Any) -> None:  # noqa: ANN401
     payload.as_list(value)
 
 
-@given(st.dictionaries(st.text(max_size=6), ANYTHING.filter(lambda value: not isinstance(value, bytes)), min_size=1), st.data())
+@given(
+    st.dictionaries(st.text(max_size=6), ANYTHING.filter(lambda value: not isinstance(value, bytes)), min_size=1),
+    st.data(),
+)
 def test_no_prefix_of_json_is_a_value(value: dict[str, Any], data: st.DataObject) -> None:
     """Arguments cut anywhere within are never taken for a value: the reason is truncation."""
     try:
