@@ -15,7 +15,7 @@ import msgspec
 from otel_loopguard.detectors import DETECTORS
 from otel_loopguard.detectors.answers import Answer, Record, is_terminal
 from otel_loopguard.detectors.claims import Claims
-from otel_loopguard.detectors.paging import Page, Pages
+from otel_loopguard.detectors.paging import MAX_PAGERS, Page, Pages
 from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
 from otel_loopguard.detectors.rounds import Laps, Mark
 from otel_loopguard.detectors.step import Step
@@ -198,14 +198,13 @@ class Tracker:
         if answer.guarded and record.answer is not None:
             answer.stand_in(record)
         progress, rule, counted = record.take(call, answer, contract, in_round=agent.round)
-        stretch = record.stretch if counted else None
+        stretch, again = record.stretch if counted else None, sibling and not counted
         stalled, new_items = None, facts.new_items
         if facts.pattern is Pattern.PAGINATED:
-            page, pages = self._page(agent, call, answer, contract, fresh=fresh)
+            page = None if again else self._page(agent, call, answer, contract, fresh=fresh)
             if page is not None:
-                (progress, rule, new_items), stretch = page, None if page.rule else stretch
-            stalled = pages.count(progress, rule, call)
-        again = sibling and not counted
+                progress, rule, new_items, stalled = page
+                stretch = None if rule is not None else stretch
         self._raise_barrier(
             agent, call, answer, again=again or progress is Progress.UNCHANGED, count=0 if again else record.count
         )
@@ -241,8 +240,8 @@ class Tracker:
                     self._barriers,
                 )
             )
-        if sibling and record.stretch is not None and record.stretch.loop and call.executed:
-            self._claims.waste(call.number)
+        if sibling and record.stretch is not None and record.stretch.loop:
+            self._claims.count_waste(record.stretch)
         if progress is Progress.FIRST and not kinds and new_items is None and terminal is None:
             return _FIRST
         return Observation(progress, rule, record.count or 1, kinds, new_items, terminal)
@@ -285,15 +284,17 @@ class Tracker:
 
     def _page(
         self, agent: _Agent, call: ToolCall, answer: Answer, contract: ToolContract, *, fresh: bool
-    ) -> tuple[Page | None, Pages]:
-        """Takes in a declared pager's page."""
+    ) -> Page | None:
+        """Takes in a declared pager's page; None where it did not come, or nothing can be read from it."""
         pages = agent.pages.get(contract.tool)
         if pages is None or pages.epoch != self._hard:
+            if len(agent.pages) >= MAX_PAGERS:
+                agent.pages.clear()
             names_next = contract.pagination is not None and contract.pagination.cursor is not None
             pages = agent.pages[contract.tool] = Pages(
                 names_next=names_next, max_items=self._limits.items, epoch=self._hard
             )
-        return None if answer.denied or answer.failing else pages.turn(call.facts, fresh=fresh), pages
+        return None if answer.denied or answer.failing else pages.take(call, fresh=fresh)
 
     def _wait(self, record: Record, call: ToolCall, contract: ToolContract, *, sibling: bool) -> bool | None:
         """Brings a declared poller's wait up to date and returns whether its answer is terminal."""

@@ -44,7 +44,7 @@ class Claims:
         """Notes a claim that `call` made true, or true again; returns whether it is the first on its stretch."""
         stretch = claim.stretch
         if claim.severity is Severity.LOOP:
-            self._count_waste(stretch, call)
+            self.count_waste(stretch)
         claims = stretch.claims
         if claims is None:
             claims = stretch.claims = {}
@@ -61,21 +61,17 @@ class Claims:
             self._claimed.append(_Claimed(claim, call.number))
         return True
 
-    def _count_waste(self, stretch: Stretch, call: ToolCall) -> None:
+    def count_waste(self, stretch: Stretch) -> None:
+        """Marks the executed calls of a loop that are not marked yet."""
         if not stretch.loop:
             stretch.loop = True
-            for member in stretch.members[stretch.spared :]:
-                if member.executed:
-                    self.waste(member.number)
-        elif call.executed:
-            self.waste(call.number)
-
-    def waste(self, number: int) -> None:
-        """Marks one call as wasted."""
-        at = number >> 3
-        if at >= len(self._wasted):
-            self._wasted.extend(bytes(at + 1 - len(self._wasted)))
-        self._wasted[at] |= 1 << (number & 7)
+            stretch.unlisted = [member.number for member in stretch.members[stretch.spared :] if member.executed]
+        for number in stretch.unlisted:
+            at = number >> 3
+            if at >= len(self._wasted):
+                self._wasted.extend(bytes(at + 1 - len(self._wasted)))
+            self._wasted[at] |= 1 << (number & 7)
+        stretch.unlisted.clear()
 
     @property
     def wasted_calls(self) -> frozenset[int]:

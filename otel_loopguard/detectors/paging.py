@@ -15,8 +15,10 @@ from otel_loopguard.model import Progress
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_loopguard.model import CallFacts, Signals, ToolCall
+    from otel_loopguard.model import Signals, ToolCall
 
+MAX_PAGERS: Final = 64
+"""Pagers that one agent may use before all of its pages are forgotten (tool names come from outside)."""
 ITEMS_RULE: Final = "new_items"
 CURSOR_RULE: Final = "cursor"
 
@@ -24,17 +26,27 @@ _Seen = TypeVar("_Seen", int, str)
 
 
 class Page(NamedTuple):
-    """What one page brought. `new_items` is None where the page's items are unknown."""
+    """What one page brought. `new_items` is None where the page's items are unknown.
+
+    `stalled` holds the pages in a row without anything new, where this page is the last of them.
+    """
 
     progress: Progress
     rule: str | None
     new_items: int | None
+    stalled: Stretch | None = None
 
 
 class Pages:
-    """One agent's pages of one tool. `stalled` holds the pages without anything new since the last with."""
+    """One agent's pages of one tool since a user turn or a write.
 
-    __slots__ = ("_cursors", "_ended", "_items", "_max_items", "_names_next", "epoch", "stalled")
+    Args:
+        names_next: True where the tool's contract says how a page names the next one.
+        max_items: items and cursors remembered.
+        epoch: what the tracker counts user turns and writes by.
+    """
+
+    __slots__ = ("_cursors", "_ended", "_items", "_max_items", "_moved", "_names_next", "_stalled", "_turn", "epoch")
 
     def __init__(self, *, names_next: bool, max_items: int, epoch: int) -> None:
         self._names_next = names_next
@@ -43,23 +55,33 @@ class Pages:
         self._items: set[int] = set()
         self._cursors: set[str] = set()
         self._ended = True
-        self.stalled: Stretch | None = None
+        self._turn = -1
+        self._moved = False
+        self._stalled: Stretch | None = None
 
-    def turn(self, facts: CallFacts, *, fresh: bool) -> Page | None:
+    def take(self, call: ToolCall, *, fresh: bool) -> Page | None:
         """Takes in one page that came back.
 
         Args:
-            facts: of the call; what a producer says of its progress is believed.
+            call: the page's call; what a producer says of its progress is believed.
             fresh: True where the same page was not asked for before.
 
         Returns:
             What the page brought; None where neither its items nor a cursor are known. A page that was not asked
             for before, after one that named no next page, begins another listing: FIRST, whatever it lists.
         """
-        known = facts.progress
-        if known is not None and known is not Progress.UNKNOWN:
-            return Page(known, facts.progress_rule, facts.new_items)
-        return None if facts.signals is None else self._read(facts.signals, fresh=fresh)
+        facts = call.facts
+        told = facts.progress
+        if told is not None and told is not Progress.UNKNOWN:
+            if told is Progress.UNCHANGED and facts.progress_rule is None:
+                return None
+            page = Page(told, facts.progress_rule, facts.new_items)
+        else:
+            read = None if facts.signals is None else self._read(facts.signals, fresh=fresh)
+            if read is None:
+                return None
+            page = read
+        return page._replace(stalled=self._count(page.progress, call))
 
     def _read(self, signals: Signals, *, fresh: bool) -> Page | None:
         first = fresh and self._ended
@@ -74,24 +96,23 @@ class Pages:
             return Page(Progress.ADVANCED if new_cursor else Progress.UNCHANGED, CURSOR_RULE, None)
         return Page(Progress.ADVANCED if new_items else Progress.UNCHANGED, ITEMS_RULE, new_items)
 
-    def count(self, progress: Progress, rule: str | None, call: ToolCall) -> Stretch | None:
-        """Adds a page to the stalled ones, or ends them.
-
-        Returns:
-            The stalled pages, this one the last; None where this page is not one of them.
-        """
-        if progress is Progress.UNKNOWN:
-            return None
+    def _count(self, progress: Progress, call: ToolCall) -> Stretch | None:
+        """Adds a page to the stalled ones, or ends them; the pages of one turn are stalled only together."""
+        opens, self._turn = call.turn != self._turn, call.turn
         if progress is not Progress.UNCHANGED:
-            self.stalled = None
+            self._moved, self._stalled = True, None
             return None
-        if rule is None:
+        if opens:
+            self._moved = False
+        elif self._moved:
             return None
-        stalled = self.stalled
+        stalled = self._stalled
         if stalled is None:
             digest = call.facts.call_digest
-            stalled = self.stalled = Stretch(call.facts.tool, call.agent, () if digest is None else (digest,), spared=0)
-        else:
+            stalled = self._stalled = Stretch(
+                call.facts.tool, call.agent, () if digest is None else (digest,), spared=0
+            )
+        elif opens:
             stalled.count += 1
         stalled.add(call)
         return stalled

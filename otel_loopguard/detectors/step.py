@@ -40,10 +40,11 @@ class Stretch:
 
     `count` counts rounds (equal siblings once), periods in a cycle, or stalled pages. `spared` is how many of
     the first members were not wasted. `claims` holds each kind claimed on it with the place of its finding
-    (None where there was no room). `loop` is set once a finding of severity loop rests on it.
+    (None where there was no room). `loop` is set once a finding of severity loop rests on it; `unlisted` then
+    holds the executed calls that came since and that nobody has taken yet.
     """
 
-    __slots__ = ("agent", "claims", "count", "digests", "loop", "members", "spared", "tool")
+    __slots__ = ("agent", "claims", "count", "digests", "loop", "members", "spared", "tool", "unlisted")
 
     def __init__(self, tool: str, agent: str, digests: tuple[str, ...], *, spared: int = 1) -> None:
         self.tool, self.agent, self.digests, self.spared = tool, agent, digests, spared
@@ -51,11 +52,14 @@ class Stretch:
         self.members: list[Member] = []
         self.claims: dict[Kind, int | None] | None = None
         self.loop = False
+        self.unlisted: list[int] = []
 
     def add(self, call: ToolCall) -> None:
-        """Appends one call, unless the stretch is already claimed and lists enough."""
+        """Appends one call; once the stretch is claimed, it is listed only while there is room."""
         if self.claims is None or len(self.members) < MAX_LISTED_CALLS:
             self.members.append(Member(call.number, call.facts.call_id, call.executed))
+        if self.loop and call.executed:
+            self.unlisted.append(call.number)
 
 
 class Poll:
