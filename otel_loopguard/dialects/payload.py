@@ -7,12 +7,11 @@ differ between equal calls never get into a value.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from otel_loopguard.canonical import MAX_DEPTH, CanonicalError, parse_json
-from otel_loopguard.dialects import pyrepr
+from otel_loopguard.dialects import pyrepr, withheld
 from otel_loopguard.dialects.reading import NOT_CAPTURED, Content
 from otel_loopguard.model import Span, Unknown, Value
 
@@ -32,22 +31,6 @@ SCHEMA: Final = Content(unknown=Unknown.SCHEMA_NOT_ARGUMENTS)
 _JSON_STARTS: Final = frozenset('{["-0123456789tfnNI')
 _REPR_STARTS: Final = frozenset("{[(")
 _REPR_WORDS: Final = {"None": None, "True": True, "False": False}
-
-# What exporters, processors and frameworks write in place of content: OpenInference (__REDACTED__), Strands
-# ([REDACTED]), logfire ([Scrubbed due to 'password']), Sentry ([Filtered]), collector processors (****).
-_REDACTED_WHOLE: Final = re.compile(
-    r"\s*(?:__REDACTED__|[\[<({]{1,2}(?:redacted|filtered|masked|scrubbed)(?:[ :][^\])}>]{0,200})?[\])}>]{1,2}"
-    r"|REDACTED|\*{3,})\s*",
-    re.IGNORECASE,
-)
-_REDACTED_WITHIN: Final = re.compile(
-    r"__REDACTED__|[\[<](?:redacted|filtered|masked|scrubbed)[\]>]|\[Scrubbed due to ", re.IGNORECASE
-)
-_REDACTION_WORDS: Final = ("redacted", "filtered", "masked", "scrubbed", "***")
-_ELLIPSIS: Final = re.compile(
-    r"(?:\.\.\.|…)\s*[\[(<]?\s*(?:truncated[^\])>]{0,40})?[\])>]?\s*\Z|[\[(<]truncated[^\])>]{0,40}[\])>]\s*\Z",
-    re.IGNORECASE,
-)
 
 # --- arguments and results ------------------------------------------------------------------------------
 
@@ -111,33 +94,33 @@ def or_missing(content: Content, span: Span) -> Content:
 
 def _arguments(value: Value, *, bare: bool) -> Content:
     if isinstance(value, str):
-        if _REDACTED_WHOLE.fullmatch(value):
+        if withheld.is_redacted(value):
             return REDACTED
         text = value
         value, decoded = _decode(text)
         if not decoded:
-            if _is_cut(text) or _ELLIPSIS.search(text):
+            if withheld.is_cut(text) or withheld.ends_in_ellipsis(text):
                 return TRUNCATED
             return _without_redaction(text) if bare else UNPARSABLE
-        if isinstance(value, str) and _ELLIPSIS.search(value) and not bare:
+        if isinstance(value, str) and withheld.ends_in_ellipsis(value) and not bare:
             return TRUNCATED
-        if not _hints_at_redaction(text):
-            return SCHEMA if is_schema(value) else Content(value)
-    elif is_schema(value):
+        if not withheld.hints_at_redaction(text):
+            return SCHEMA if withheld.is_schema(value) else Content(value)
+    elif withheld.is_schema(value):
         return SCHEMA
     return _without_redaction(value)
 
 
 def _text_result(text: str, *, from_repr: bool) -> Content:
-    if _REDACTED_WHOLE.fullmatch(text):
+    if withheld.is_redacted(text):
         return REDACTED
     value, decoded = _decode(text)
     if not decoded:
         if from_repr and text in _REPR_WORDS:
             return Content(_REPR_WORDS[text])
-        if _is_cut(text):
+        if withheld.is_cut(text):
             return TRUNCATED
-    return _without_redaction(value) if _hints_at_redaction(text) else Content(value)
+    return _without_redaction(value) if withheld.hints_at_redaction(text) else Content(value)
 
 
 def _text_of_bytes(value: Value) -> Value:
@@ -199,53 +182,7 @@ def _decode_once(text: str) -> tuple[Value, bool]:
     return text, False
 
 
-_CUT_TOKEN: Final = re.compile(
-    r"""[ \t\r\n]*(?:(?P<string>"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*')|(?P<open_string>["'])"""
-    r"""|(?P<opener>[\[{(])|(?P<closer>[\]})])|(?P<mark>[,:])|(?P<word>[-+.\w]+)|(?P<end>\Z))""",
-    re.DOTALL,
-)
-
-
-def _is_cut(text: str) -> bool:
-    """Tells whether text is the beginning of a JSON or repr container whose rest is missing.
-
-    Every token must be one that JSON or a repr has, a container must still be open where the text ends, and
-    within `{` a key must stand first: text such as `[INFO] started` or `{x} is empty` is not cut.
-    """
-    if text.lstrip()[:1] not in _REPR_STARTS and text.lstrip()[:1] != '"':
-        return False
-    depth, at, previous, seen = 0, 0, "", 0
-    while match := _CUT_TOKEN.match(text, at):
-        at, kind = match.end(), match.lastgroup or ""
-        if kind in ("open_string", "end"):
-            return depth > 0 or (kind == "open_string" and seen == 0)
-        if kind == "word" and (previous == "word" or not _is_plain_word(match.group("word"), at == len(text))):
-            return False
-        if kind == "opener":
-            depth += 1
-        elif kind == "closer":
-            depth -= 1
-            if depth <= 0:
-                return False
-        previous, seen = kind, seen + 1
-    return False
-
-
-def _is_plain_word(word: str, last: bool) -> bool:  # noqa: FBT001 - private, two calls
-    if last:
-        return any(whole.startswith(word) for whole in _WORDS) or word[:1] in "-0123456789"
-    return word in _WORDS or word[:1] in "-0123456789"
-
-
-_WORDS: Final = ("true", "false", "null", "True", "False", "None", "NaN", "Infinity", "nan", "inf")
-
 # --- what a value says about itself -----------------------------------------------------------------------
-
-
-def _hints_at_redaction(text: str) -> bool:
-    """Tells cheaply whether text may hold a mark of redaction: five plain searches, ten times a regex's speed."""
-    lowered = text.lower()
-    return any(word in lowered for word in _REDACTION_WORDS)
 
 
 def _without_redaction(value: Value) -> Content:
@@ -259,7 +196,7 @@ def _without_redaction(value: Value) -> Content:
             return UNPARSABLE
         for item in level:
             if isinstance(item, str):
-                if _hints_at_redaction(item) and (_REDACTED_WHOLE.fullmatch(item) or _REDACTED_WITHIN.search(item)):
+                if withheld.holds_redaction(item):
                     return REDACTED
             elif isinstance(item, Mapping):
                 below.extend(item.values())
@@ -271,28 +208,6 @@ def _without_redaction(value: Value) -> Content:
             return UNPARSABLE
         level = below
     return UNPARSABLE
-
-
-_JSON_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null", "any"})
-
-
-def is_schema(value: Value) -> bool:
-    """Tells whether a value is a tool's JSON schema rather than arguments to the tool.
-
-    True for `{"type": "object", "properties": {name: {schema}, …}}`, for a dict with `$schema`, and for bare
-    properties: `{name: {"type": a JSON type, "description": …}, …}`.
-    """
-    if not isinstance(value, Mapping) or not value:
-        return False
-    if "$schema" in value:
-        return True
-    properties = value.get("properties")
-    if isinstance(properties, Mapping) and (value.get("type") == "object" or "required" in value):
-        return all(isinstance(item, Mapping) for item in properties.values())
-    return all(
-        isinstance(item, Mapping) and "description" in item and item.get("type") in _JSON_TYPES
-        for item in value.values()
-    )
 
 
 # --- envelopes --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from otel_loopguard import dialects
 from otel_loopguard.canonical import encode
-from otel_loopguard.dialects import payload
+from otel_loopguard.dialects import payload, withheld
 from otel_loopguard.model import Outcome, Role
 from tests.dialects.encode import ENCODERS as CONVENTIONS
 from tests.dialects.encode import WITHOUT_CALL_ID
@@ -29,7 +29,7 @@ SCALARS = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(a
 VALUES = st.recursive(
     SCALARS | TEXT, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
 )
-ARGUMENTS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=4).filter(lambda value: not payload.is_schema(value))
+ARGUMENTS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=4).filter(lambda value: not withheld.is_schema(value))
 # Text that looks like the beginning of JSON cannot be told from JSON that was cut: it is TRUNCATED in some shapes.
 WHOLE = TEXT.filter(lambda text: payload.result(text).unknown is None)
 RESULTS = WHOLE | st.dictionaries(KEYS, VALUES, min_size=1, max_size=4) | st.lists(VALUES, max_size=3)

@@ -119,6 +119,8 @@ def test_arguments_that_only_look_like_a_schema(arguments: dict[str, Any]) -> No
         ("An error occurred while running the tool...", "An error occurred while running the tool..."),
         ("[link](http://example.org) (see", "[link](http://example.org) (see"),
         ("(1) first (2) second", "(1) first (2) second"),
+        ("(filtered by date)", "(filtered by date)"),
+        ("the rows were filtered and masked", "the rows were filtered and masked"),
         ('{"a": 1, "a": 2}', '{"a": 1, "a": 2}'),
         ("{'a': (1, None), 'b': {2: b'x'}}", {"a": [1, None], "b": {"2": b"x"}}),
         ("Order(id='A12')", "Order(id='A12')"),
@@ -247,6 +249,8 @@ HURTS = {
     "parentheses": "(" * 200_000,
     "spaces": "{" + " " * 400_000,
     "repr strings": "[" + "'a'," * 60_000 + "]",
+    "spaces behind an ellipsis": "..." + " " * 200_000 + "x",
+    "ellipses": "... [truncated" * 30_000,
     "over a megabyte": "[" * 2_000_000,
 }
 
