@@ -112,7 +112,9 @@ class Suppositions:
                     break
                 reason = reason or next((seen.reason for one in three for seen in one if seen.reason), None)
             else:
-                if reason is not None:
+                # Rounds that may all be one call are a repeat, and were judged as that.
+                apart = any(not _alike(rounds[at], rounds[at - 1]) for at in range(newest, newest - period, -1))
+                if reason is not None and apart:
                     return reason
         return None
 
