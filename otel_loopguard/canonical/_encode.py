@@ -33,6 +33,9 @@ _ATOMS: Final = frozenset({str, int, bool, type(None)})
 """Types that the C encoder writes as `lg1` does, by exact type."""
 _CHECKED_LIMITS: Final = range(1, MAX_INT_DIGITS + 1)
 """Settings of the interpreter's limit on digits under which it refuses any integer that `lg1` refuses (0: no limit)."""
+_LEAST_PLAIN: Final = 1e-5
+_MOST_PLAIN: Final = 1e15
+"""Fractions in this range both encoders write out in plain digits, and whole numbers are exact integers."""
 _CONTAINERS: Final = frozenset({dict, list, tuple})
 _MUCH_ROOM: Final = MAX_VALUES - 1024
 """With more room left than this there are too few values for shared text to blow the form up beyond memory."""
@@ -104,8 +107,8 @@ def _survey(value: Any) -> tuple[int, bool]:
     room = MAX_VALUES - 1
     odd_floats = False
     level = [value]
+    size = len(value)
     for _ in range(MAX_DEPTH):
-        size = sum(map(len, level))
         if size > room:
             raise unparsable(TOO_MANY)
         # All that a level's containers hold, in one C call: list items and dict values, and the keys of a dict that
@@ -124,29 +127,28 @@ def _survey(value: Any) -> tuple[int, bool]:
             if kind in _CONTAINERS:
                 level.append(item)
             elif kind is float:
-                odd_floats = odd_floats or not _same_in_c(item)
+                # What both write the same: a fraction of plain digits.
+                if not _LEAST_PLAIN <= abs(item) < _MOST_PLAIN or item.is_integer():
+                    odd_floats = True
             else:
                 return -1, False
         if not level:
             return room, odd_floats
+        size = sum(map(len, level))
     raise unparsable(TOO_DEEP)
-
-
-def _same_in_c(value: float) -> bool:
-    """Say whether the C encoder surely writes a float as `lg1` does: a fraction of plain digits."""
-    return 1e-4 < abs(value) < 1e15 and not value.is_integer()  # noqa: PLR2004 - well inside where both agree
 
 
 def _with_floats_written(value: Any) -> Any:
     """Copy a surveyed container with each float as what the C encoder writes as `lg1`."""
     kind = type(value)
     if kind is float:
-        return value if _same_in_c(value) else msgspec.Raw(float_form(value))
+        if _LEAST_PLAIN <= abs(value) < _MOST_PLAIN:
+            return int(value) if value.is_integer() else value
+        return msgspec.Raw(float_form(value))
+    # Looking at the type here spares most values a call.
     if kind is dict:
-        return {key: _with_floats_written(item) for key, item in value.items()}
-    if kind in _CONTAINERS:
-        return [_with_floats_written(item) for item in value]
-    return value
+        return {key: item if type(item) in _ATOMS else _with_floats_written(item) for key, item in value.items()}
+    return [item if type(item) in _ATOMS else _with_floats_written(item) for item in value]
 
 
 def _text_length(value: Any) -> int:

@@ -41,6 +41,9 @@ PLAIN_BITS: Final = 2048
 """Below 640 digits, the lowest limit on conversions that a process can set."""
 _MOST_BITS: Final = MAX_INT_DIGITS * 10 // 3
 """Bits that no integer of `MAX_INT_DIGITS` digits exceeds (log2 of 10 is below 10/3)."""
+# ECMA-262, Number::toString: powers of ten that are written out.
+_LOWEST_PLAIN_POWER: Final = -6
+_LOWEST_POWER_WITH_EXPONENT: Final = 21
 
 TOO_DEEP: Final = f"more than {MAX_DEPTH} levels, or a cycle"
 TOO_MANY: Final = f"more than {MAX_VALUES} values"
@@ -245,32 +248,21 @@ def _int_form(value: int) -> bytes:
 
 
 def float_form(value: float) -> bytes:
-    """Write a float as ECMAScript's Number::toString does (RFC 8785 3.2.2.3); NaN and infinities tagged."""
+    """Write a float as ECMAScript's Number::toString does (RFC 8785 3.2.2.3); NaN and infinities tagged.
+
+    Python and ECMAScript choose the same shortest digits and differ only in when they write an exponent, and how.
+    """
     spelled = float.__repr__(value)
-    if spelled in ("nan", "inf", "-inf"):
+    if "n" in spelled:  # nan, inf, -inf
         return _tagged("float", _quoted(spelled))
-    sign = "-" if spelled.startswith("-") and value else ""
-    mantissa, _, exponent = spelled.lstrip("-").partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    # `point`: the decimal point stands after so many of the digits; shortest digits are the same as ECMAScript's.
-    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
-    digits = digits.rstrip("0") or "0"
-    return (sign + _layout(digits, point)).encode()
-
-
-def _layout(digits: str, point: int) -> str:
-    """Place the decimal point or exponent by ECMA-262's Number::toString (k digits, value 0.digits x 10^point)."""
-    if digits == "0":
-        return "0"
-    if len(digits) <= point <= 21:  # noqa: PLR2004 - ECMA-262's own numbers
-        return digits.ljust(point, "0")
-    if 0 < point <= 21:  # noqa: PLR2004
-        return f"{digits[:point]}.{digits[point:]}"
-    if -6 < point <= 0:  # noqa: PLR2004
-        return f"0.{'0' * -point}{digits}"
-    tail = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{digits[0]}{tail}e{point - 1:+d}"
+    if "e" not in spelled:
+        spelled = spelled.removesuffix(".0")
+        return b"0" if spelled == "-0" else spelled.encode()
+    mantissa, _, exponent = spelled.partition("e")
+    power = int(exponent)
+    if _LOWEST_PLAIN_POWER <= power < _LOWEST_POWER_WITH_EXPONENT:
+        return f"{Decimal(spelled):f}".encode()
+    return f"{mantissa}e{power:+d}".encode()
 
 
 def _spell_timedelta(value: timedelta) -> str:
