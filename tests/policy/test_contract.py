@@ -50,6 +50,7 @@ def test_nothing_declared_changes_nothing() -> None:
         ({"defaults": {"timeout": 30}}, {}, {"timeout": 30}),
         ({"defaults": {"timeout": 30}}, None, {"timeout": 30}),
         ({"defaults": {"timeout": 30}}, {"timeout": 31}, {"timeout": 31}),
+        ({"defaults": {"a": 1, "b": 2}}, {"b": 3}, {"a": 1, "b": 3}),
         ({"defaults": {"timeout": 30}}, {"timeout": None}, {"timeout": None}),
         ({"defaults": {"timeout": 30}, "null_is_absent": True}, {"timeout": None}, {"timeout": 30}),
         ({"null_is_absent": True}, {"a": None, "b": 0, "c": ""}, {"b": 0, "c": ""}),

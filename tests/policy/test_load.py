@@ -149,6 +149,7 @@ def test_all_problems_come_at_once_in_order() -> None:
         (HEAD + "mode: a: b", "f.yaml:4:8", "colon"),
         (HEAD + "tools: {", "f.yaml:5:1", "not YAML"),
         (HEAD + "mode: observe\nmode: enforce", "f.yaml:5:1", "already stands in line 4"),
+        (HEAD + "tools:\n  t: {effect: read,\n    effect: write}", "f.yaml:6:5", "already stands in line 5"),
         (HEAD + "tools: &x {}", "f.yaml:4:8", "anchors"),
         (HEAD + "tools: *x", "f.yaml:4:8", "anchors"),
         (HEAD + "policy_version: !!str 1", "f.yaml:4:17", "tags"),
