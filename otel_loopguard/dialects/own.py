@@ -36,7 +36,9 @@ MAX_REQUESTED: Final = 1024
 
 _HEX32: Final = re.compile(r"[0-9a-f]{32}")
 _HEX8: Final = re.compile(r"[0-9a-f]{8}")
-_NAME: Final = re.compile(r"[A-Za-z0-9_.:/@ -]{1,160}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+_POLICY: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}@[A-Za-z0-9_.:/-]{1,128}")
+_RULE: Final = re.compile(r"[A-Za-z0-9_.:/\[\]*-]{1,128} (?:increases|changes|shrinks|new_items|in_order|reaches)")
 _E = TypeVar("_E", bound=StrEnum)
 
 
@@ -193,7 +195,7 @@ _CALL_FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     attr.RESULT_UNKNOWN: ("result_unknown", _one_of(Unknown)),
     attr.KEY_ID: ("key_id", _name),
     attr.CONTRACT: ("contract", _matching(_HEX8)),
-    attr.POLICY: ("policy", _name),
+    attr.POLICY: ("policy", _matching(_POLICY)),
     attr.TOOL_EFFECT: ("effect", _one_of(Effect)),
     attr.TOOL_PATTERN: ("pattern", _one_of(Pattern)),
     attr.OUTCOME: ("outcome", _one_of(Outcome)),
@@ -201,7 +203,7 @@ _CALL_FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     attr.RESULT_CLASS: ("result_class", _one_of(ResultClass)),
     attr.DENIED_BY: ("denied_by", _one_of(DeniedBy)),
     attr.PROGRESS: ("progress", _one_of(Progress)),
-    attr.PROGRESS_RULE: ("progress_rule", _name),
+    attr.PROGRESS_RULE: ("progress_rule", _matching(_RULE)),
     attr.TERMINAL: ("terminal", _flag),
     attr.NEW_ITEMS: ("new_items", _count),
     attr.REPEAT_COUNT: ("repeat_count", _count),

@@ -62,7 +62,7 @@ def agent(
     return span(name, start, end, parent=parent, role=Role.AGENT, agent=agent_name, **fields)
 
 
-def chat(  # noqa: PLR0913 - each test sets what it is about
+def chat(
     name: str,
     start: int,
     end: int,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.assembly.build import OTHER_TRACE, agent, key, tool
-
 from otel_loopguard.assembly.layers import one_call, same_calls
 from otel_loopguard.assembly.tree import Tree
-from otel_loopguard.model import ErrorCategory, Layer, Outcome, ResultClass, SpanFacts
+from otel_loopguard.model import CallFacts, ErrorCategory, Layer, Outcome, ResultClass, SpanFacts
+from tests.assembly.build import OTHER_TRACE, agent, key, tool
 
 
 def grouped(*spans: SpanFacts) -> list[list[str]]:
@@ -18,20 +17,20 @@ def grouped(*spans: SpanFacts) -> list[list[str]]:
     )
 
 
-def merged(*spans: SpanFacts):
+def merged(*spans: SpanFacts) -> CallFacts:
     """The facts of the one call that the spans show."""
     tree = Tree({(s.trace_id, s.span_id): s for s in spans})
     (same,) = same_calls([s for s in spans if s.call is not None], tree)
     return one_call(same)
 
 
-def test_a_tool_span_nested_in_one_of_the_same_tool_is_the_same_call():
+def test_a_tool_span_nested_in_one_of_the_same_tool_is_the_same_call() -> None:
     """An instrumentation around a framework that emits its own span shows each call twice."""
     spans = (tool("outer", 0, 9, tool_name="bot.lookup"), tool("inner", 1, 8, parent="outer"))
     assert grouped(*spans) == [["outer", "inner"]]
 
 
-def test_a_different_tool_called_by_a_tool_is_a_call_of_its_own():
+def test_a_different_tool_called_by_a_tool_is_a_call_of_its_own() -> None:
     """A tool that runs other tools runs them for real."""
     assert grouped(tool("code", 0, 9, tool_name="run_code"), tool("inner", 1, 8, parent="code")) == [
         ["code"],
@@ -39,7 +38,7 @@ def test_a_different_tool_called_by_a_tool_is_a_call_of_its_own():
     ]
 
 
-def test_an_agent_between_two_tool_spans_keeps_them_apart():
+def test_an_agent_between_two_tool_spans_keeps_them_apart() -> None:
     """A sub-agent behind a tool may use a tool of the same name."""
     spans = (
         tool("ask", 0, 9, tool_name="lookup"),
@@ -49,7 +48,7 @@ def test_an_agent_between_two_tool_spans_keeps_them_apart():
     assert grouped(*spans) == [["ask"], ["inner"]]
 
 
-def test_client_and_server_spans_below_a_host_span_are_one_call():
+def test_client_and_server_spans_below_a_host_span_are_one_call() -> None:
     """Host, MCP client and MCP server show one call three times."""
     spans = (
         tool("host", 0, 9, tool_name="mcp__orders__lookup"),
@@ -59,7 +58,7 @@ def test_client_and_server_spans_below_a_host_span_are_one_call():
     assert grouped(*spans) == [["host", "client", "server"]]
 
 
-def test_a_server_span_beside_its_host_span_is_the_same_call():
+def test_a_server_span_beside_its_host_span_is_the_same_call() -> None:
     """Some hosts leave the MCP server's span beside their own, within its time."""
     spans = (
         tool("host", 0, 9, tool_name="mcp__orders__lookup"),
@@ -70,7 +69,7 @@ def test_a_server_span_beside_its_host_span_is_the_same_call():
     assert grouped(*spans) == [["host", "server"], ["later", "server2"]]
 
 
-def test_two_parallel_hosts_each_take_one_server_span():
+def test_two_parallel_hosts_each_take_one_server_span() -> None:
     """Overlapping calls of one tool must not both claim the same server span."""
     spans = (
         tool("host1", 0, 20, tool_name="lookup", args="1"),
@@ -81,7 +80,7 @@ def test_two_parallel_hosts_each_take_one_server_span():
     assert [len(names) for names in grouped(*spans)] == [2, 2]
 
 
-def test_a_link_joins_the_two_halves_of_a_call_across_traces():
+def test_a_link_joins_the_two_halves_of_a_call_across_traces() -> None:
     """Agent side and server side of one call in two traces."""
     spans = (
         tool("host", 0, 9),
@@ -90,7 +89,7 @@ def test_a_link_joins_the_two_halves_of_a_call_across_traces():
     assert grouped(*spans) == [["host", "server"]]
 
 
-def test_copies_under_new_span_ids_are_one_call():
+def test_copies_under_new_span_ids_are_one_call() -> None:
     """Equal call id, start and end in one trace: the same call, re-identified on its way."""
     spans = tuple(tool(name, 0, 9, call_id="c1") for name in ("one", "two", "three"))
     tree = Tree({(s.trace_id, s.span_id): s for s in spans})
@@ -98,12 +97,12 @@ def test_copies_under_new_span_ids_are_one_call():
     assert (len(same.spans), same.reidentified) == (3, 2)
 
 
-def test_an_equal_call_id_alone_joins_nothing():
+def test_an_equal_call_id_alone_joins_nothing() -> None:
     """Call ids are reused: by resumed runs, and by models that number their calls anew."""
     assert grouped(tool("one", 0, 9, call_id="c1"), tool("two", 20, 29, call_id="c1")) == [["one"], ["two"]]
 
 
-def test_gaps_of_the_outer_span_are_filled_from_the_inner_one():
+def test_gaps_of_the_outer_span_are_filled_from_the_inner_one() -> None:
     """The call id is often on the inner span only, the arguments on the outer one only."""
     facts = merged(
         tool("outer", 0, 9, args="x", result=None), tool("inner", 1, 8, parent="outer", args=None, call_id="c1")
@@ -111,7 +110,7 @@ def test_gaps_of_the_outer_span_are_filled_from_the_inner_one():
     assert (facts.call_id, facts.call_digest is not None, facts.result_digest is not None) == ("c1", True, True)
 
 
-def test_an_error_on_any_layer_is_an_error_of_the_call():
+def test_an_error_on_any_layer_is_an_error_of_the_call() -> None:
     """Hosts report a handled error as success; the inner span knows better."""
     facts = merged(
         tool("outer", 0, 9, outcome=Outcome.OK, call={"result_class": ResultClass.CONTENT}),
@@ -132,7 +131,7 @@ def test_an_error_on_any_layer_is_an_error_of_the_call():
     )
 
 
-def test_a_ring_of_parents_ends():
+def test_a_ring_of_parents_ends() -> None:
     """Hostile parents that point at each other are climbed once."""
     spans = (tool("a", 0, 9, parent="b", tool_name="x"), tool("b", 1, 8, parent="a", tool_name="y"))
     assert grouped(*spans) == [["a"], ["b"]]

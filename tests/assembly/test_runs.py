@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.assembly.build import OTHER_TRACE, agent, chat, digest, key, not_a_call, span, tool
 
 from otel_loopguard import policy
 from otel_loopguard.assembly import assemble
@@ -22,6 +21,7 @@ from otel_loopguard.model import (
     SpanFacts,
     TerminationReason,
 )
+from tests.assembly.build import OTHER_TRACE, agent, chat, digest, key, not_a_call, span, tool
 
 DEFAULT = policy.default()
 
@@ -53,7 +53,7 @@ def turns(run: Run) -> list[int]:
 # --- identity ------------------------------------------------------------------------------------------
 
 
-def test_two_outermost_agents_in_one_trace_are_two_runs():
+def test_two_outermost_agents_in_one_trace_are_two_runs() -> None:
     """A request that asks two agents has two runs; the first bears the trace's name."""
     first, second = runs_of(
         span("http", 0, 99),
@@ -66,7 +66,7 @@ def test_two_outermost_agents_in_one_trace_are_two_runs():
     assert second.run_id.startswith(first.run_id + ":")
 
 
-def test_sub_agents_belong_to_the_run_of_the_outermost_agent():
+def test_sub_agents_belong_to_the_run_of_the_outermost_agent() -> None:
     """A hand-over or a sub-agent is not a new run."""
     run = one_run(
         span("flow", 0, 99, role=Role.WORKFLOW),
@@ -78,14 +78,14 @@ def test_sub_agents_belong_to_the_run_of_the_outermost_agent():
     assert [call.agent for call in run.calls] == ["A", "B"]
 
 
-def test_tool_spans_without_any_agent_join_by_conversation():
+def test_tool_spans_without_any_agent_join_by_conversation() -> None:
     """Tool spans that are roots of their own traces are one run, and the verdict says how that was known."""
     spans = [tool(f"t{n}", n * 10, n * 10 + 5, trace_id=f"{n:032x}", conversation="conv") for n in range(1, 7)]
     run = one_run(*spans)
     assert (len(run.calls), len(run.trace_ids), Flag.ORPHAN_ROOTS in run.flags) == (6, 6, True)
 
 
-def test_a_conversation_does_not_join_two_agent_runs():
+def test_a_conversation_does_not_join_two_agent_runs() -> None:
     """Two runs of one conversation stay two runs: frameworks give all of a user's runs one id."""
     found = runs_of(
         agent("one", 0, 9, conversation="conv"),
@@ -96,13 +96,13 @@ def test_a_conversation_does_not_join_two_agent_runs():
     assert [len(run.calls) for run in found] == [1, 1]
 
 
-def test_a_tool_span_whose_parents_are_lost_stays_in_the_traces_run():
+def test_a_tool_span_whose_parents_are_lost_stays_in_the_traces_run() -> None:
     """A lost span in between must not make a run of its own."""
     run = one_run(agent("one", 0, 99), tool("a", 1, 2, parent="one"), tool("b", 3, 4, parent="lost"))
     assert (len(run.calls), Flag.NO_ROOT in run.flags) == (2, True)
 
 
-def test_an_agent_in_another_trace_that_links_to_a_tool_span_is_part_of_its_run():
+def test_an_agent_in_another_trace_that_links_to_a_tool_span_is_part_of_its_run() -> None:
     """A sub-agent in another service is inside the call that started it."""
     run = one_run(
         agent("host", 0, 99),
@@ -113,7 +113,7 @@ def test_an_agent_in_another_trace_that_links_to_a_tool_span_is_part_of_its_run(
     assert (len(run.calls), len(run.trace_ids)) == (2, 2)
 
 
-def test_an_explicit_run_id_outranks_everything():
+def test_an_explicit_run_id_outranks_everything() -> None:
     """The application's own name for a run joins traces and splits them."""
     found = runs_of(
         agent("one", 0, 9, run_id="job"),
@@ -124,12 +124,12 @@ def test_an_explicit_run_id_outranks_everything():
     assert [(run.run_id, len(run.calls)) for run in found] == [("job", 2)]
 
 
-def test_making_an_agent_is_no_run():
+def test_making_an_agent_is_no_run() -> None:
     """`create_agent` traces hold no run."""
     assert runs_of(span("setup", 0, 1, role=Role.SETUP)) == ()
 
 
-def test_model_responses_outside_any_agent_are_no_run():
+def test_model_responses_outside_any_agent_are_no_run() -> None:
     """A plain model call is nobody's run."""
     assert runs_of(chat("c", 0, 1)) == ()
 
@@ -137,7 +137,7 @@ def test_model_responses_outside_any_agent_are_no_run():
 # --- turns ----------------------------------------------------------------------------------------------
 
 
-def test_calls_below_one_turn_span_are_siblings():
+def test_calls_below_one_turn_span_are_siblings() -> None:
     """The framework's turn span decides."""
     run = one_run(
         agent("one", 0, 99),
@@ -150,7 +150,7 @@ def test_calls_below_one_turn_span_are_siblings():
     assert turns(run) == [1, 1, 2]
 
 
-def test_a_step_number_on_the_tool_span_decides():
+def test_a_step_number_on_the_tool_span_decides() -> None:
     """Parallel calls of one step have parents of their own but one step number."""
     run = one_run(
         agent("one", 0, 99),
@@ -161,7 +161,7 @@ def test_a_step_number_on_the_tool_span_decides():
     assert turns(run) == [1, 1, 2]
 
 
-def test_the_response_that_names_the_call_id_decides():
+def test_the_response_that_names_the_call_id_decides() -> None:
     """A response that ends after its first call started still asked for it."""
     run = one_run(
         agent("one", 0, 99),
@@ -174,7 +174,7 @@ def test_the_response_that_names_the_call_id_decides():
     assert turns(run) == [1, 1, 2]
 
 
-def test_else_the_response_that_ended_last_decides():
+def test_else_the_response_that_ended_last_decides() -> None:
     """Calls between two responses were asked for by the first."""
     run = one_run(
         agent("one", 0, 99),
@@ -187,7 +187,7 @@ def test_else_the_response_that_ended_last_decides():
     assert turns(run) == [1, 1, 2]
 
 
-def test_without_responses_overlap_decides():
+def test_without_responses_overlap_decides() -> None:
     """Calls that overlap in time were asked for together; calls one after another were not."""
     run = one_run(
         agent("one", 0, 99),
@@ -198,7 +198,7 @@ def test_without_responses_overlap_decides():
     assert turns(run) == [1, 1, 2]
 
 
-def test_more_calls_than_a_response_asked_for_are_turns_of_their_own():
+def test_more_calls_than_a_response_asked_for_are_turns_of_their_own() -> None:
     """A lost response must not make a sequence look like siblings, or a loop would be counted once."""
     run = one_run(
         agent("one", 0, 99),
@@ -210,7 +210,7 @@ def test_more_calls_than_a_response_asked_for_are_turns_of_their_own():
     assert turns(run) == [1, 2, 3]
 
 
-def test_another_agents_response_gives_no_turn():
+def test_another_agents_response_gives_no_turn() -> None:
     """Turns are an agent's own: a response of B between two calls of A's one turn does not split it."""
     run = one_run(
         agent("flow", 0, 99, agent_name=None),
@@ -224,7 +224,7 @@ def test_another_agents_response_gives_no_turn():
     assert turns(run) == [1, 1]
 
 
-def test_agents_of_one_name_that_overlap_are_kept_apart():
+def test_agents_of_one_name_that_overlap_are_kept_apart() -> None:
     """Three workers of one name that read one file each do not repeat each other."""
     run = one_run(
         agent("boss", 0, 99, agent_name="boss"),
@@ -234,7 +234,7 @@ def test_agents_of_one_name_that_overlap_are_kept_apart():
     assert sorted(call.agent for call in run.calls) == ["worker", "worker#2", "worker#3"]
 
 
-def test_an_agent_that_gets_the_work_back_is_the_same_agent():
+def test_an_agent_that_gets_the_work_back_is_the_same_agent() -> None:
     """A → B → A under one workflow: the second A goes on where the first stopped."""
     run = one_run(
         span("flow", 0, 99, role=Role.WORKFLOW),
@@ -250,7 +250,7 @@ def test_an_agent_that_gets_the_work_back_is_the_same_agent():
 # --- order ----------------------------------------------------------------------------------------------
 
 
-def test_a_producers_own_start_numbers_outrank_its_clock():
+def test_a_producers_own_start_numbers_outrank_its_clock() -> None:
     """A clock that was set back does not turn the order round."""
     run = one_run(
         agent("one", 0, 99),
@@ -260,14 +260,14 @@ def test_a_producers_own_start_numbers_outrank_its_clock():
     assert [call.facts.call_digest for call in run.calls] == [digest("lookupfirst"), digest("lookupsecond")]
 
 
-def test_a_child_that_starts_a_second_before_its_parent_is_flagged():
+def test_a_child_that_starts_a_second_before_its_parent_is_flagged() -> None:
     """Clocks that disagree by more than a second are said, not trusted silently."""
     at_limit = one_run(agent("one", 1000, 9000), tool("a", 0, 1, parent="one", host="h2"))
     beyond = one_run(agent("one", 1001, 9000), tool("a", 0, 1, parent="one", host="h2"))
     assert (Flag.CLOCK_SKEW in at_limit.flags, Flag.CLOCK_SKEW in beyond.flags) == (False, True)
 
 
-def test_a_write_timed_by_a_skewed_clock_makes_the_order_uncertain():
+def test_a_write_timed_by_a_skewed_clock_makes_the_order_uncertain() -> None:
     """Whether the write lies between the equal calls decides, and no clock can say."""
     spans = (
         agent("one", 5000, 99000, host="h1"),
@@ -283,13 +283,13 @@ def test_a_write_timed_by_a_skewed_clock_makes_the_order_uncertain():
 # --- what is missing ---------------------------------------------------------------------------------------
 
 
-def test_a_hole_in_a_producers_numbers_is_named():
+def test_a_hole_in_a_producers_numbers_is_named() -> None:
     """Numbers 1, 2, 5 say that 3 and 4 are lost, after the second call."""
     run = one_run(*(tool(f"t{n}", n, n + 1, sequence=n, args=str(n)) for n in (1, 2, 5)))
     assert (run.missing_sequences, run.gaps, Flag.SEQUENCE_GAP in run.flags) == ((3, 4), (2,), True)
 
 
-def test_numbers_are_each_producers_own():
+def test_numbers_are_each_producers_own() -> None:
     """Two processes both begin at 1."""
     run = one_run(
         *(tool(f"a{n}", n, n + 1, sequence=n, producer="p", args=f"a{n}") for n in (1, 2)),
@@ -300,7 +300,7 @@ def test_numbers_are_each_producers_own():
     assert (run.missing_sequences, run.flags & {Flag.SEQUENCE_GAP, Flag.PRODUCER_NOT_CLOSED}) == ((), frozenset())
 
 
-def test_a_producer_that_said_how_many_calls_it_gave_shows_a_lost_tail():
+def test_a_producer_that_said_how_many_calls_it_gave_shows_a_lost_tail() -> None:
     """The last calls are the likeliest to be lost, and leave no hole."""
     run = one_run(
         tool("a", 1, 2, sequence=1, producer="p"), span("end", 9, 9, role=Role.RUN_END, producer="p", run_calls=3)
@@ -308,18 +308,18 @@ def test_a_producer_that_said_how_many_calls_it_gave_shows_a_lost_tail():
     assert run.missing_sequences == (2, 3)
 
 
-def test_a_producer_that_never_closed_is_flagged():
+def test_a_producer_that_never_closed_is_flagged() -> None:
     """A process that was killed may have made more calls than it exported."""
     assert Flag.PRODUCER_NOT_CLOSED in one_run(tool("a", 1, 2, sequence=1, producer="p")).flags
 
 
-def test_a_forged_number_does_not_fill_memory():
+def test_a_forged_number_does_not_fill_memory() -> None:
     """A sequence of 10^15 lists a bounded number of holes."""
     run = one_run(tool("a", 1, 2, sequence=10**15))
     assert len(run.missing_sequences) == 1000
 
 
-def test_a_requested_call_that_no_span_shows_is_counted():
+def test_a_requested_call_that_no_span_shows_is_counted() -> None:
     """Asked for two, saw one, and nothing says that the run was ended in between."""
     run = one_run(
         agent("one", 0, 99),
@@ -331,7 +331,7 @@ def test_a_requested_call_that_no_span_shows_is_counted():
     assert (run.requested_unseen, Flag.REQUESTED_NOT_SEEN in run.flags) == (1, True)
 
 
-def test_a_limit_explains_the_calls_of_the_last_response_only():
+def test_a_limit_explains_the_calls_of_the_last_response_only() -> None:
     """A run that a limit ended did not dispatch what it was asked for last."""
     run = one_run(
         agent("one", 0, 99, termination=TerminationReason.TURN_LIMIT),
@@ -342,7 +342,7 @@ def test_a_limit_explains_the_calls_of_the_last_response_only():
     assert (run.requested_unseen, Flag.REQUESTED_NOT_DISPATCHED in run.flags) == (1, True)
 
 
-def test_spans_without_call_ids_stand_for_requested_ones():
+def test_spans_without_call_ids_stand_for_requested_ones() -> None:
     """Where tool spans carry no ids, numbers must do."""
     run = one_run(
         agent("one", 0, 99),
@@ -358,7 +358,7 @@ def test_spans_without_call_ids_stand_for_requested_ones():
 
 
 @pytest.mark.parametrize("inner", [True, False])
-def test_a_limit_inside_a_tool_call_is_the_sub_agents_not_the_runs(inner: bool):  # noqa: FBT001 - a parameter
+def test_a_limit_inside_a_tool_call_is_the_sub_agents_not_the_runs(inner: bool) -> None:  # noqa: FBT001 - a parameter
     """A sub-agent that ran into its limit was handled by the agent above."""
     run = one_run(
         agent("one", 0, 99),
@@ -368,7 +368,7 @@ def test_a_limit_inside_a_tool_call_is_the_sub_agents_not_the_runs(inner: bool):
     assert run.termination is (TerminationReason.UNKNOWN if inner else TerminationReason.TURN_LIMIT)
 
 
-def test_a_last_response_that_stopped_without_asking_is_a_final_answer():
+def test_a_last_response_that_stopped_without_asking_is_a_final_answer() -> None:
     """The only sign that is left where no content is recorded."""
     run = one_run(
         agent("one", 0, 99),
@@ -379,7 +379,7 @@ def test_a_last_response_that_stopped_without_asking_is_a_final_answer():
     assert (run.final_answer, run.termination) == (True, TerminationReason.FINAL_ANSWER)
 
 
-def test_a_stop_before_the_last_call_is_no_final_answer():
+def test_a_stop_before_the_last_call_is_no_final_answer() -> None:
     """An answer that was followed by a call was not the last word."""
     run = one_run(
         agent("one", 0, 99), chat("c1", 1, 2, parent="one", finish=Finish.STOP), tool("a", 3, 4, parent="one")
@@ -387,7 +387,7 @@ def test_a_stop_before_the_last_call_is_no_final_answer():
     assert (run.final_answer, run.termination) == (False, TerminationReason.UNKNOWN)
 
 
-def test_a_run_end_span_outranks_what_agents_say():
+def test_a_run_end_span_outranks_what_agents_say() -> None:
     """The application's own word on how its run ended."""
     run = one_run(
         agent("one", 0, 99, termination=TerminationReason.TURN_LIMIT),
@@ -396,7 +396,7 @@ def test_a_run_end_span_outranks_what_agents_say():
     assert run.termination is TerminationReason.LOOP_GUARD
 
 
-def test_an_agent_without_calls_is_a_run_and_says_so():
+def test_an_agent_without_calls_is_a_run_and_says_so() -> None:
     """No tool spans at all is a fact of its own, not a clean run."""
     silent = one_run(agent("one", 0, 99))
     spoke = one_run(agent("one", 0, 99), chat("c", 1, 2, parent="one", requested=(), finish=Finish.STOP))
@@ -407,7 +407,7 @@ def test_an_agent_without_calls_is_a_run_and_says_so():
 # --- counts ----------------------------------------------------------------------------------------------
 
 
-def test_duplicates_are_told_apart():
+def test_duplicates_are_told_apart() -> None:
     """Identical copies, layers and re-identified copies are different faults."""
     spans = (
         tool("a", 0, 9, call_id="c1"),
@@ -419,7 +419,7 @@ def test_duplicates_are_told_apart():
     assert run.duplicates == Duplicates(identical=1, reidentified=1, layered=1)
 
 
-def test_tokens_of_a_response_are_counted_once():
+def test_tokens_of_a_response_are_counted_once() -> None:
     """Two calls of one response share its tokens."""
     run = one_run(
         agent("one", 0, 99),
@@ -430,7 +430,7 @@ def test_tokens_of_a_response_are_counted_once():
     assert [call.tokens for call in run.calls] == [120, 0]
 
 
-def test_a_decision_is_placed_at_the_call_it_was_about():
+def test_a_decision_is_placed_at_the_call_it_was_about() -> None:
     """A denial names the call it refused."""
     decision = DecisionFacts(call_id="x", action=Action.DENY, enforced=True)
     run = one_run(

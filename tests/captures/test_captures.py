@@ -10,13 +10,13 @@ import random
 from collections import Counter
 
 import pytest
-from tests.captures.summary import CAPTURES, EXPECTED, POLICY, SPANS, summary
-from tests.conftest import IN_CI
-from tests.replaying import facts_of, replay_files, replay_items
 
 from otel_loopguard import policy
 from otel_loopguard.model import Flag, Kind, Outcome, RunOutcome, TerminationReason
 from otel_loopguard.replay import RunReport
+from tests.captures.summary import CAPTURES, EXPECTED, POLICY, SPANS, summary
+from tests.conftest import IN_CI
+from tests.replaying import facts_of, replay_files, replay_items
 
 PERMUTATIONS = 200 if IN_CI else 10
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.replaying import replay_files
 
 from otel_loopguard import policy
 from otel_loopguard.model import Verdict
+from tests.replaying import replay_files
 
 CASES = Path(__file__).parent.parent / "fixtures" / "cases"
 WAITING: dict[str, str] = json.loads((Path(__file__).parent / "waiting.json").read_text())["outcomes"]
@@ -59,8 +59,7 @@ def _against(verdict: Verdict, expected: dict[str, Any]) -> list[str]:
         outcomes = {"suspect"}
     if verdict.outcome not in outcomes:
         found.append(f"outcome {verdict.outcome}, expected {sorted(outcomes)}")
-    kind = expected.get("kind")
-    kind = _KINDS.get(kind, kind)
+    kind = _KINDS.get(expected.get("kind", ""), expected.get("kind"))
     findings = [finding for finding in verdict.findings if kind is None or finding.kind == kind]
     if kind is not None and not findings:
         found.append(f"no finding {kind}: {[finding.kind for finding in verdict.findings]}")
