@@ -150,6 +150,9 @@ def exit_code(read: int, problems: Problems) -> ExitCode:
 @contextmanager
 def _opened(source: Source) -> Iterator[BinaryIO]:
     if source.path is None:
+        if sys.stdin is None:  # a parent process closed it
+            message = f"{source.name}: cannot be opened: it is closed"
+            raise InputError(message)
         yield sys.stdin.buffer
         return
     try:

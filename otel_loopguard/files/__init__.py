@@ -68,6 +68,7 @@ def _read_text(stream: Stream, name: str, fmt: Format) -> Iterator[Span | CallRe
         elif first and _opens_document(line, stream):
             whole = rest(stream, line)
             yield from [report(whole)] if isinstance(whole, Reason) else _read_document(whole, number, name, fmt)
+            return
         else:
             yield from _read_value(line, report, fmt)
         first = False

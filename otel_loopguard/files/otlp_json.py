@@ -139,7 +139,7 @@ _REQUEST: Final = msgspec.json.Decoder(_Request)
 
 
 def fast(line: bytes, report: Report) -> list[Item] | None:
-    """The spans of one request in the common shape, or None where the line needs `careful` reading."""
+    """The spans of one request in the common shape, or None where the line needs `otlp_loose`."""
     try:
         request = _REQUEST.decode(line)
     except (msgspec.DecodeError, RecursionError):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from otel_loopguard.errors import MissingExtraError
-from otel_loopguard.files.reasons import MAX_DEPTH, MAX_LINE_BYTES, Reason
+from otel_loopguard.files.reasons import MAX_LINE_BYTES, Reason
 from otel_loopguard.files.sources import FRAME_BYTES, RESOURCE_SPANS_TAG, Stream, is_framed
 from otel_loopguard.files.spans import Item, Report, SpanError, parent_id, reporter, span_id, trace_id
 from otel_loopguard.model import Span, SpanEvent, SpanKey, Value
@@ -105,7 +105,7 @@ def _varint(stream: Stream) -> tuple[int | None, bytes]:
 
 def _items(message: Any, report: Report) -> Iterator[Item]:
     for group in message.resource_spans:
-        resource, _ = _attributes(group.resource.attributes)
+        resource = _attributes(group.resource.attributes)
         for scoped in group.scope_spans:
             scope = scoped.scope.name
             for span in scoped.spans:
@@ -120,7 +120,6 @@ def _item(span: Any, scope: str, resource: dict[str, Value], report: Report) -> 
         return
     parent, bad_parent = parent_id(span.parent_span_id.hex())
     links = tuple(_links(span.links))
-    values, malformed = _attributes(span.attributes)
     yield Span(
         trace_id=key[0],
         span_id=key[1],
@@ -132,14 +131,14 @@ def _item(span: Any, scope: str, resource: dict[str, Value], report: Report) -> 
         end_ns=span.end_time_unix_nano or None,
         status_code=span.status.code if 0 <= span.status.code <= _MAX_STATUS else 0,
         status_message=span.status.message,
-        attributes=values,
+        attributes=_attributes(span.attributes),
         events=tuple(
-            SpanEvent(event.name, _attributes(event.attributes)[0], event.time_unix_nano) for event in span.events
+            SpanEvent(event.name, _attributes(event.attributes), event.time_unix_nano) for event in span.events
         ),
         links=links,
         resource=resource,
         trace_state=span.trace_state,
-        dropped_attributes=span.dropped_attributes_count + malformed,
+        dropped_attributes=span.dropped_attributes_count,
         dropped_events=span.dropped_events_count,
     )
     if bad_parent:
@@ -156,27 +155,18 @@ def _links(links: Any) -> Iterator[SpanKey]:
             continue
 
 
-def _attributes(pairs: Any) -> tuple[dict[str, Value], int]:
-    """Attributes as a plain dict, and how many had to be left out because they nest too deep."""
-    found: dict[str, Value] = {}
-    malformed = 0
-    for pair in pairs:
-        try:
-            found[pair.key] = _value(pair.value, MAX_DEPTH)
-        except ValueError:
-            malformed += 1
-    return found, malformed
+def _attributes(pairs: Any) -> dict[str, Value]:
+    return {pair.key: _value(pair.value) for pair in pairs}
 
 
-def _value(value: Any, depth: int) -> Value:
+def _value(value: Any) -> Value:
+    """An attribute value. Its depth needs no bound of ours: protobuf refuses messages nested 100 deep."""
     kind = value.WhichOneof("value")
     if kind is None:
         return None
     inner = getattr(value, kind)
-    if kind not in ("array_value", "kvlist_value"):
-        return inner
-    if depth == 0:
-        raise ValueError
     if kind == "array_value":
-        return [_value(entry, depth - 1) for entry in inner.values]
-    return {pair.key: _value(pair.value, depth - 1) for pair in inner.values}
+        return [_value(entry) for entry in inner.values]
+    if kind == "kvlist_value":
+        return {pair.key: _value(pair.value) for pair in inner.values}
+    return inner

@@ -10,7 +10,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Final, Protocol, cast
 
 from otel_loopguard.errors import InputError
@@ -80,33 +80,24 @@ class Stream:
 
     def peek(self, size: int) -> bytes:
         """The next bytes without taking them: at least one unless at the end, at most `size`."""
-        try:
-            return self._inner.peek(size)[:size]
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise DamagedError(Reason.CORRUPT_COMPRESSION) from None
-        except OSError as error:
-            raise self._failed(error) from error
+        return self._take(self._inner.peek, size)[:size]
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end."""
-        try:
-            return self._inner.read(size)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise DamagedError(Reason.CORRUPT_COMPRESSION) from None
-        except OSError as error:
-            raise self._failed(error) from error
+        return self._take(self._inner.read, size)
 
     def line(self, limit: int) -> bytes:
         """Up to the next line end and including it, `limit` bytes at most; empty at the end."""
+        return self._take(self._inner.readline, limit)
+
+    def _take(self, method: Callable[[int], bytes], size: int) -> bytes:
         try:
-            return self._inner.readline(limit)
+            return method(size)
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise DamagedError(Reason.CORRUPT_COMPRESSION) from None
         except OSError as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: OSError) -> InputError:
-        return InputError(f"{self._name}: cannot be read: {error.strerror or type(error).__name__}")
+            message = f"{self._name}: cannot be read: {error.strerror or type(error).__name__}"
+            raise InputError(message) from error
 
 
 def lines(stream: Stream, *, limit: int = MAX_LINE_BYTES) -> Iterator[tuple[int, bytes | Reason]]:

@@ -100,6 +100,13 @@ def test_standard_input(stuck: Path, capsys: pytest.CaptureFixture[str], monkeyp
         assert outcomes == [json.loads(line)["outcome"] for line in capsys.readouterr().out.splitlines()]
 
 
+def test_closed_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A standard input that the parent process closed is a source that cannot be read."""
+    monkeypatch.setattr("sys.stdin", None)
+    assert ExitCode.NOTHING_READ == main(["replay", "-"])
+    assert "standard input: cannot be opened: it is closed\n" == capsys.readouterr().err
+
+
 def test_many_files_are_one_input(stuck: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run spread over two files is one run."""
     lines = stuck.read_text().splitlines(keepends=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 from typing import Any
 
@@ -133,6 +134,15 @@ def test_nesting_is_bounded(levels: int) -> None:
         value = {"arrayValue": {"values": [value]}}
     (read_span,) = read_spans(line(request(span(attributes=[{"key": "k", "value": value}]))))
     assert (levels > 128) == (read_span.dropped_attributes == 1) == ("k" not in read_span.attributes)
+
+
+def test_requests_nested_past_all_reason() -> None:
+    """A request that is nested too deep costs its line only, whichever reader meets it."""
+    deep = '{"arrayValue":{"values":[' * 5000 + "{}" + "]}}" * 5000
+    text = json.dumps(request(span(attributes=[{"key": "k", "value": "DEEP"}]))).replace('"DEEP"', deep)
+    items = read(text.encode() + b"\n" + line(request(span())))
+    assert [_EXPECTED] == items[-1:]
+    assert [(1, Reason.TOO_DEEP)] == reasons(text.encode() + b"\n")
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,25 @@ def test_sizes_are_bounded() -> None:
     assert [(None, Reason.TOO_LONG)] == reasons(_framed(_message()) + b"\x7f\xff\xff\xff")
 
 
+def test_nesting_is_bounded_by_protobuf() -> None:
+    """A value nested a thousand lists deep makes its message unreadable, and the next frame is read."""
+    value = AnyValue(string_value="x").SerializeToString()
+    for _ in range(1000):
+        value = _field(5, _field(1, value))
+    deep = _field(1, _field(2, _field(2, _field(9, _field(2, value)))))
+    data = len(deep).to_bytes(4, "big") + deep + _framed(_message())
+    assert [(None, Reason.NOT_PROTOBUF)] == reasons(data)
+    assert read_spans(_GOOD) == read(data)[1:]
+
+
+def _field(number: int, body: bytes) -> bytes:
+    """A length-delimited field as protobuf writes it."""
+    length, size = b"", len(body)
+    while size > 0x7F:
+        length, size = length + bytes([size & 0x7F | 0x80]), size >> 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + body
+
+
 def test_place_names_the_message() -> None:
     """There are no lines; the reason's source says which message it was."""
     (_, bad) = read(_GOOD + _message(trace_id=b"").SerializeToString())

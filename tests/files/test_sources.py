@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import json
@@ -11,7 +12,7 @@ import pytest
 from otel_loopguard import files
 from otel_loopguard.errors import InputError
 from otel_loopguard.files import Format, Reason, explain, is_skip
-from otel_loopguard.files.sources import Stream, lines
+from otel_loopguard.files.sources import Stream, lines, rest
 from otel_loopguard.model import CallRecord, Span
 from tests.files.otlp_samples import line, read, read_spans, reasons, request, span
 
@@ -66,6 +67,21 @@ def test_long_line_is_passed_over(size: int) -> None:
     """A line of more than the limit gives a reason, whatever follows it, and the next line is read."""
     found = list(lines(Stream(io.BytesIO(b"x" * size + b"\nnext\n"), name="f"), limit=100))
     assert [(1, Reason.TOO_LONG if size > 100 else b"x" * size + b"\n"), (2, b"next\n")] == found
+
+
+def test_long_input_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through the front door too: a long line costs itself, a long document the rest of its file."""
+    monkeypatch.setattr(files, "lines", functools.partial(lines, limit=1000))
+    monkeypatch.setattr(files, "rest", functools.partial(rest, limit=1000))
+    assert [(1, Reason.TOO_LONG)] == reasons(b"x" * 1001 + b"\n" + _GOOD)
+    assert 2 == len(read(b"x" * 1001 + b"\n" + _GOOD))
+    document = json.dumps(request(*[span()] * 9), indent=1).encode()
+    assert [(1, Reason.TOO_LONG)] == reasons(document)
+
+
+def test_documents_that_are_no_text() -> None:
+    """A document with bytes that are not UTF-8 gives one reason."""
+    assert [(1, Reason.NOT_UTF8)] == reasons(b'{\n"a": "\xff"}\n')
 
 
 def test_long_last_line() -> None:
