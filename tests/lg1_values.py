@@ -150,10 +150,14 @@ odd_atoms = st.sampled_from(
 odd_keys = any_text | st.sampled_from(
     [None, True, 0, 1, 2.5, b"k", (1, 2), Colour.RED, Level.HIGH, Shouted.QUIET, Name("n"), Count(5), 2**70, math.nan]
 )
-all_values = nested(
-    st.none() | st.booleans() | ints | floats | any_text | odd_atoms,
-    any_text | odd_keys,
-) | st.lists(nested(st.booleans() | any_text, any_text), max_size=4).map(tuple)
+all_values = (
+    nested(
+        st.none() | st.booleans() | ints | floats | any_text | odd_atoms,
+        any_text | odd_keys,
+    )
+    | st.lists(nested(st.booleans() | any_text, any_text), max_size=4).map(tuple)
+    | st.lists(floats, max_size=6)
+)
 """Everything that an encoder could meet, supported or not."""
 
 

@@ -84,7 +84,15 @@ def test_fast_encoder_escapes_as_the_slow_one(character: str) -> None:
 def test_fast_encoder_writes_floats_as_the_slow_one(value: float) -> None:
     """A float is written alike alone, in a list, and in a dict."""
     assert encode_slow(value) == encode(value)
-    assert encode_slow([value, {"v": value}]) == encode([value, {"v": value}])
+    for inside in (
+        [value],
+        [value, 1],
+        {"v": value},
+        [0.5, value, value, 20.0],
+        (1.0, value),
+        [[value], {"v": [value]}],
+    ):
+        assert encode_slow(inside) == encode(inside)
 
 
 # --- RFC 8785 --------------------------------------------------------------------------------------------
