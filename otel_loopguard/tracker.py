@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from otel_loopguard.detectors import DETECTORS
+from otel_loopguard.detectors.agents import Agent
 from otel_loopguard.detectors.answers import Answer, Record, is_terminal
 from otel_loopguard.detectors.claims import Claims
-from otel_loopguard.detectors.paging import MAX_PAGERS, Page, Pages
 from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
 from otel_loopguard.detectors.rounds import Laps, Mark
 from otel_loopguard.detectors.step import Step
-from otel_loopguard.detectors.supposed import Seen, Suppositions, WouldComplete
-from otel_loopguard.model import Effect, Finding, Kind, Pattern, Progress, Severity, ToolCall, Unknown
+from otel_loopguard.model import Effect, Finding, Kind, Pattern, Progress, Severity, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from otel_loopguard.detectors.step import Lap
+    from otel_loopguard.detectors.supposed import WouldComplete
     from otel_loopguard.policy import Policy, ToolContract
 
 _STALLED: Final = frozenset({Kind.EXACT_REPEAT, Kind.ERROR_REPEAT, Kind.STALLED_POLL})
@@ -71,21 +69,6 @@ _FIRST: Final = Observation(Progress.FIRST)
 _NOT_KNOWN: Final = Observation(Progress.UNKNOWN)
 
 
-class _Agent:
-    """One agent's place in its rounds. `own` counts its own writes among the run's hard barriers."""
-
-    __slots__ = ("lap_turn", "laps", "others", "own", "pages", "round", "supposed", "turn")
-
-    def __init__(self) -> None:
-        self.turn = self.lap_turn = -1
-        self.round = 0
-        self.own = 0
-        self.others = 0
-        self.laps = Laps()
-        self.supposed = Suppositions()
-        self.pages: dict[str, Pages] = {}
-
-
 _LIMITS: Final = Limits()
 _Key: TypeAlias = "tuple[str, str | None, str | None, str | None]"
 
@@ -107,7 +90,7 @@ class Tracker:
         self._judges = tuple(detector.judge for detector in detectors)
         self._always = any(detector.always for detector in detectors)
         self._records: dict[_Key, Record] = {}
-        self._agents: dict[str, _Agent] = {}
+        self._agents: dict[str, Agent] = {}
         self._across: Laps | None = None
         self._across_turn = -1
         self._user_turn: int | None = None
@@ -141,15 +124,15 @@ class Tracker:
         if contract.noop:
             return _NOT_KNOWN
         agent = self._agents.get(call.agent) or self._meet(call.agent)
-        self._take_turn(agent, call)
+        agent.take_turn(call, self._hard)
         answer = Answer(facts, contract)
         if facts.call_digest is not None:
             return self._weigh(agent, call, answer, contract)
         # Without a digest it may be any call of its tool, so it is evidence of none.
         self._raise_barrier(agent, call, answer, again=False)
         self._break_laps(agent)
-        if self._would_complete is None and not answer.denied:
-            self._suppose(agent, call, answer, contract, digest=None, held=answer.value)
+        if self._would_complete is None:
+            self._would_complete = agent.suppose(call, answer, contract, digest=None, hard=self._hard)
         return _NOT_KNOWN
 
     def _start_over(self, call: ToolCall) -> None:
@@ -160,7 +143,7 @@ class Tracker:
         if self._across is not None:
             self._across.clear()
 
-    def _meet(self, name: str) -> _Agent:
+    def _meet(self, name: str) -> Agent:
         agents = self._agents
         if len(agents) == 1 and self._across is None:
             first = next(iter(agents.values()))
@@ -168,25 +151,11 @@ class Tracker:
         if len(agents) >= self._limits.agents:
             del agents[next(iter(agents))]
             self._evicted_agents += 1
-        made = agents[name] = _Agent()
-        made.others = self._hard
+        # Rounds start where no agent of this name can have left off that was forgotten before.
+        made = agents[name] = Agent(first_round=self._evicted_agents << 32, hard=self._hard)
         return made
 
-    def _take_turn(self, agent: _Agent, call: ToolCall) -> None:
-        others = self._hard - agent.own
-        opens = call.turn != agent.turn
-        if opens:
-            agent.turn = call.turn
-            agent.round += 1
-        if others != agent.others:
-            agent.others = others
-            agent.laps.clear()
-            agent.supposed.clear()
-            agent.supposed.open()
-        elif opens:
-            agent.supposed.open()
-
-    def _weigh(self, agent: _Agent, call: ToolCall, answer: Answer, contract: ToolContract) -> Observation:
+    def _weigh(self, agent: Agent, call: ToolCall, answer: Answer, contract: ToolContract) -> Observation:
         """Compares the call with its agent's last equal one, brings all evidence up to date and judges it."""
         facts = call.facts
         key: _Key = (call.agent, facts.call_digest, facts.key_id, facts.contract)
@@ -198,27 +167,23 @@ class Tracker:
         if answer.guarded and record.answer is not None:
             answer.stand_in(record)
         progress, rule, counted = record.take(call, answer, contract, in_round=agent.round)
-        stretch, again = record.stretch if counted else None, sibling and not counted
-        stalled, new_items = None, facts.new_items
-        if facts.pattern is Pattern.PAGINATED:
-            page = None if again else self._page(agent, call, answer, contract, fresh=fresh)
-            if page is not None:
-                progress, rule, new_items, stalled = page
-                stretch = None if rule is not None else stretch
+        again = sibling and not counted
+        stretch, stalled, new_items = record.stretch if counted else None, None, facts.new_items
+        page = None
+        if facts.pattern is Pattern.PAGINATED and not (again or answer.denied or answer.failing):
+            page = agent.pages_of(contract, self._hard, self._limits.items).take(call, fresh=fresh)
+        if page is not None:
+            progress, rule, new_items, stalled = page
+            stretch = None if rule is not None else stretch
         self._raise_barrier(
             agent, call, answer, again=again or progress is Progress.UNCHANGED, count=0 if again else record.count
         )
-        terminal = None
-        if facts.pattern is Pattern.POLLING:
-            terminal = self._wait(record, call, contract, sibling=sibling)
-        moved = progress is Progress.ADVANCED or progress is Progress.FIRST
-        lap, across = self._laps(agent, call, answer, record, moved=moved)
-        if self._would_complete is None and not answer.denied:
-            self._suppose(agent, call, answer, contract, digest=key, held=record.answer)
-        if progress is Progress.ADVANCED:
-            self._progress_observed = True
-        if new_items is not None:
-            self._new_items = self._new_items or new_items > 0
+        terminal = self._wait(record, call, contract, sibling=sibling) if facts.pattern is Pattern.POLLING else None
+        lap, across = self._laps(agent, call, answer, record, progress)
+        if self._would_complete is None:
+            answer.value = None if answer.value is None else record.answer
+            self._would_complete = agent.suppose(call, answer, contract, digest=key, hard=self._hard)
+        self._note(progress, new_items)
         siblings = record.siblings if sibling else None
         kinds: tuple[Kind, ...] = ()
         if self._always or stretch or siblings or record.poll or stalled or lap or across:
@@ -246,6 +211,12 @@ class Tracker:
             return _FIRST
         return Observation(progress, rule, record.count or 1, kinds, new_items, terminal)
 
+    def _note(self, progress: Progress, new_items: int | None) -> None:
+        if progress is Progress.ADVANCED:
+            self._progress_observed = True
+        if new_items is not None:
+            self._new_items = self._new_items or new_items > 0
+
     def _recall(self, key: _Key, epoch: int) -> tuple[Record, bool]:
         """Returns the record of a call, made most recent, and whether it was made just now."""
         records = self._records
@@ -259,7 +230,7 @@ class Tracker:
         records[key] = record
         return record, fresh
 
-    def _raise_barrier(self, agent: _Agent, call: ToolCall, answer: Answer, *, again: bool, count: int = 0) -> None:
+    def _raise_barrier(self, agent: Agent, call: ToolCall, answer: Answer, *, again: bool, count: int = 0) -> None:
         """Counts what makes it worth while to look again at other things (DESIGN 6, barrier).
 
         Args:
@@ -282,20 +253,6 @@ class Tracker:
         elif answer.waiting or (effect is Effect.UNKNOWN and not again):
             self._barriers += 1
 
-    def _page(
-        self, agent: _Agent, call: ToolCall, answer: Answer, contract: ToolContract, *, fresh: bool
-    ) -> Page | None:
-        """Takes in a declared pager's page; None where it did not come, or nothing can be read from it."""
-        pages = agent.pages.get(contract.tool)
-        if pages is None or pages.epoch != self._hard:
-            if len(agent.pages) >= MAX_PAGERS:
-                agent.pages.clear()
-            names_next = contract.pagination is not None and contract.pagination.cursor is not None
-            pages = agent.pages[contract.tool] = Pages(
-                names_next=names_next, max_items=self._limits.items, epoch=self._hard
-            )
-        return None if answer.denied or answer.failing else pages.take(call, fresh=fresh)
-
     def _wait(self, record: Record, call: ToolCall, contract: ToolContract, *, sibling: bool) -> bool | None:
         """Brings a declared poller's wait up to date and returns whether its answer is terminal."""
         terminal = is_terminal(call.facts)
@@ -309,11 +266,11 @@ class Tracker:
         return terminal
 
     def _laps(
-        self, agent: _Agent, call: ToolCall, answer: Answer, record: Record, *, moved: bool
+        self, agent: Agent, call: ToolCall, answer: Answer, record: Record, progress: Progress
     ) -> tuple[Lap | None, Lap | None]:
         """Adds the call to the rounds of its agent and of the run."""
         if call.facts.pattern is not Pattern.PLAIN:
-            if moved or answer.waiting:
+            if answer.waiting or progress is Progress.ADVANCED or progress is Progress.FIRST:
                 self._break_laps(agent)
             return None, None
         if answer.value is None:
@@ -331,37 +288,10 @@ class Tracker:
         self._across_turn = call.turn
         return lap, across
 
-    def _break_laps(self, agent: _Agent) -> None:
+    def _break_laps(self, agent: Agent) -> None:
         agent.laps.clear()
         if self._across is not None:
             self._across.clear()
-
-    def _suppose(
-        self,
-        agent: _Agent,
-        call: ToolCall,
-        answer: Answer,
-        contract: ToolContract,
-        *,
-        digest: _Key | None,
-        held: Hashable | None,
-    ) -> None:
-        """Asks whether what is unknown, taken as equal, would complete a loop; once a run."""
-        facts = call.facts
-        reason = None
-        if digest is None:
-            reason = facts.call_unknown or Unknown.NOT_CAPTURED
-        elif answer.lost:
-            reason = facts.result_unknown or Unknown.NOT_CAPTURED
-        value = held if answer.value is not None else None
-        if value is None and not answer.lost:
-            value = ("transient", call.number)
-        found = agent.supposed.add(
-            Seen(facts.tool, digest, value, answer.result_class, reason, self._hard, facts.pattern is Pattern.PLAIN),
-            contract,
-        )
-        if found is not None:
-            self._would_complete = WouldComplete(call.number, facts.tool, found)
 
     def _judge(self, step: Step) -> tuple[Kind, ...]:
         """Shows the step to every detector and returns the kinds that became true with it."""

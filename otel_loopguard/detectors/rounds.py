@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Lap, Stretch
+from otel_loopguard.detectors.step import MAX_LISTED_CALLS, Lap, Stretch
 
 if TYPE_CHECKING:
     from otel_loopguard.model import ToolCall
@@ -131,13 +131,15 @@ class Laps:
         at = self._open % _KEPT
         calls, marks = self._calls[at], self._marks[at]
         if isinstance(calls, list):
-            calls.append(call)
+            if len(calls) < MAX_LISTED_CALLS:
+                calls.append(call)
         elif calls is not None:
             self._calls[at] = [calls, call]
         if mark.last == self._open:
             return
         if isinstance(marks, list):
-            marks.append(mark)
+            if len(marks) < MAX_LISTED_CALLS:
+                marks.append(mark)
         elif marks is not None:
             self._marks[at] = [marks, mark]
         back = self._open - mark.last

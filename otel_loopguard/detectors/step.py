@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from otel_loopguard.policy import ToolContract
 
 MAX_LISTED_CALLS: Final = 256
-"""Calls that a finding lists once it is made; its count goes on. Source: a page of a report, not a data base."""
+"""Calls that a finding lists once it is made; its count goes on. Source: what a reader of a report can use."""
+
+MAX_HELD_CALLS: Final = 1024
+"""Calls that a stretch holds before it is a finding; a longer one lists and counts as wasted only its first."""
 
 QUIET_EXTRA_REPEATS: Final = 2
 """Further repeats allowed where the answer says little (ack, empty): 5th instead of 3rd. Source: DESIGN 6."""
@@ -56,7 +59,7 @@ class Stretch:
 
     def add(self, call: ToolCall) -> None:
         """Appends one call; once the stretch is claimed, it is listed only while there is room."""
-        if self.claims is None or len(self.members) < MAX_LISTED_CALLS:
+        if len(self.members) < (MAX_HELD_CALLS if self.claims is None else MAX_LISTED_CALLS):
             self.members.append(Member(call.number, call.facts.call_id, call.executed))
         if self.loop and call.executed:
             self.unlisted.append(call.number)

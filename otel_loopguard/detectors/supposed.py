@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 LOOKED_BACK_ROUNDS: Final = 64
 """Rounds kept for suppositions: a tool allowed more repeats than this is never held unscorable for them."""
 
+MAX_SIBLINGS: Final = 64
+"""Calls of one turn looked at; in a turn with more, the further ones complete nothing."""
+
 
 class WouldComplete(NamedTuple):
     """The first call that, with calls before it, would complete a loop if what is unknown were equal."""
@@ -75,7 +78,8 @@ class Suppositions:
         Returns:
             Why the call or one before it is unknown, where the chain would complete a loop; else None.
         """
-        self._rounds[-1].append(seen)
+        if len(self._rounds[-1]) < MAX_SIBLINGS:
+            self._rounds[-1].append(seen)
         if seen.reason is not None:
             self._last_unknown = self._opened
         elif self._opened - self._last_unknown >= LOOKED_BACK_ROUNDS:

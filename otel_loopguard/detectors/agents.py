@@ -1,0 +1,90 @@
+"""Keeps one agent's place in its rounds, with all evidence that is its own.
+
+Invariants: a round is one turn of one agent; calls of no-op tools make none. What another agent wrote parts an
+agent's rounds, what it wrote itself does not: that is a round, or a sibling, like others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.detectors.paging import MAX_PAGERS, Pages
+from otel_loopguard.detectors.rounds import Laps
+from otel_loopguard.detectors.supposed import Seen, Suppositions, WouldComplete
+from otel_loopguard.model import Effect, Pattern, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from otel_loopguard.detectors.answers import Answer
+    from otel_loopguard.model import ToolCall
+    from otel_loopguard.policy import ToolContract
+
+
+class Agent:
+    """One agent of a run.
+
+    Args:
+        first_round: number that no round of this agent was given before.
+        hard: the run's user turns and declared writes so far; `own` counts this agent's among them.
+    """
+
+    __slots__ = ("_others", "_pages", "_supposed", "_turn", "lap_turn", "laps", "own", "round")
+
+    def __init__(self, *, first_round: int, hard: int) -> None:
+        self._turn = self.lap_turn = -1
+        self.round = first_round
+        self.own = 0
+        self._others = hard
+        self.laps = Laps()
+        self._supposed = Suppositions()
+        self._pages: dict[str, Pages] = {}
+
+    def take_turn(self, call: ToolCall, hard: int) -> None:
+        """Begins a round where the call is the first of its turn, and parts the rounds where others wrote."""
+        others = hard - self.own
+        opens = call.turn != self._turn
+        if opens:
+            self._turn = call.turn
+            self.round += 1
+        if others != self._others:
+            self._others = others
+            self.laps.clear()
+            self._supposed.clear()
+            self._supposed.open()
+        elif opens:
+            self._supposed.open()
+
+    def pages_of(self, contract: ToolContract, hard: int, max_items: int) -> Pages:
+        """Returns this agent's pages of one tool since the last user turn or write."""
+        pages = self._pages.get(contract.tool)
+        if pages is None or pages.epoch != hard:
+            if len(self._pages) >= MAX_PAGERS:
+                self._pages.clear()
+            names_next = contract.pagination is not None and contract.pagination.cursor is not None
+            pages = self._pages[contract.tool] = Pages(names_next=names_next, max_items=max_items, epoch=hard)
+        return pages
+
+    def suppose(
+        self, call: ToolCall, answer: Answer, contract: ToolContract, *, digest: Hashable | None, hard: int
+    ) -> WouldComplete | None:
+        """Asks whether what is unknown of this call and those before it, taken as equal, would complete a loop.
+
+        A denied call gave nothing: it is left out, and its round breaks every chain.
+        """
+        if answer.denied:
+            return None
+        facts = call.facts
+        reason, value = None, answer.value
+        if digest is None:
+            reason = facts.call_unknown or Unknown.NOT_CAPTURED
+        elif answer.lost:
+            reason = facts.result_unknown or Unknown.NOT_CAPTURED
+        if value is None and not answer.lost:
+            # A transient failure is known to be no part of a loop, so it is like no other answer.
+            value = call.number
+        epoch = hard - self.own if facts.effect is Effect.WRITE else hard
+        plain = facts.pattern is Pattern.PLAIN
+        seen = Seen(facts.tool, digest, value, answer.result_class, reason, epoch, plain)
+        found = self._supposed.add(seen, contract)
+        return None if found is None else WouldComplete(call.number, facts.tool, found)
