@@ -32,7 +32,12 @@ def plain_reading(text: str) -> Any:
             raise DuplicateError
         return dict(pairs)
 
-    return json.loads(text, object_pairs_hook=members)
+    def fraction(spelled: str) -> float:
+        if math.isinf(float(spelled)):
+            raise ValueError
+        return float(spelled)
+
+    return json.loads(text, object_pairs_hook=members, parse_float=fraction)
 
 
 def unparsable(text: str | bytes) -> bool:
@@ -76,17 +81,7 @@ def test_reading_equals_the_plain_reading(text: str) -> None:
     except (ValueError, DuplicateError):
         assert unparsable(text.removeprefix("\ufeff")) or text.startswith("\ufeff")
         return
-    if "e999" in text and math.inf in flattened(expected):
-        return
     assert encode(expected) == encode(parse_json(text))
-
-
-def flattened(value: Any) -> list[Any]:
-    """All values inside a value."""
-    if isinstance(value, dict | list):
-        items = value.values() if isinstance(value, dict) else value
-        return [inner for item in items for inner in flattened(item)]
-    return [value]
 
 
 @given(

@@ -111,10 +111,10 @@ def _survey(value: Any) -> tuple[int, bool]:
     for _ in range(MAX_DEPTH):
         if size > room:
             raise unparsable(TOO_MANY)
-        # All that a level's containers hold, in one C call: list items and dict values, and the keys of a dict that
-        # has other keys than exact strings. Were anything passed over, the count would show it.
+        # All that a level's containers hold, in one C call: list items and dict values; and keys, of a dict with other
+        # keys than exact strings. The count shows those, and would show it if an interpreter passed anything over.
         inside = get_referents(*level)
-        if len(inside) < size:
+        if len(inside) != size:
             return -1, False
         room -= size
         if _ATOMS.issuperset(map(type, inside)):
