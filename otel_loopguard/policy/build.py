@@ -26,12 +26,12 @@ from otel_loopguard.policy.contract import (
 )
 from otel_loopguard.policy.document import ContentRule, Defaults, Ladder, Mode, Policy, Scope
 from otel_loopguard.policy.error_rules import ErrorRules
-from otel_loopguard.policy.kinds import Section
 from otel_loopguard.policy.nodes import Node, Problems, join, printable
 from otel_loopguard.policy.paths import Path, PathError, compile_path, compile_readable, compile_target
 from otel_loopguard.policy.patterns import PatternError, compile_pattern
 from otel_loopguard.policy.progress import ProgressCallable, ProgressRule, Rule
 from otel_loopguard.policy.reading import parse
+from otel_loopguard.policy.tables import Section
 
 Resolver: TypeAlias = Callable[[str], "ProgressCallable | None"]
 """Finds the function of a `callable` rule by its name; None if there is none."""

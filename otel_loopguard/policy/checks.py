@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from otel_loopguard.policy.fields import LADDER
-from otel_loopguard.policy.kinds import Section
 from otel_loopguard.policy.nodes import Problems, join
 from otel_loopguard.policy.paths import Path, PathError, compile_path
+from otel_loopguard.policy.tables import Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

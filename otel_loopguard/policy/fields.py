@@ -8,20 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from otel_loopguard.policy.contract import BusinessScope, Parallel, UnknownOutcome
-from otel_loopguard.policy.kinds import (
-    AnyScalar,
-    Anything,
-    Choice,
-    Exactly,
-    Field,
-    Flag,
-    Listed,
-    Named,
-    Number,
-    Table,
-    Text,
-)
+from otel_loopguard.policy.kinds import AnyScalar, Anything, Choice, Exactly, Flag, Number, Text
 from otel_loopguard.policy.progress import Rule
+from otel_loopguard.policy.tables import Field, Listed, Named, Table
 
 FORMAT_VERSION: Final = 1
 MODES: Final = ("observe", "enforce")

@@ -1,4 +1,4 @@
-"""The kinds of values that a policy may hold: how each is read, described and written as JSON Schema.
+"""The kinds of single values that a policy may hold: how each is read, described and written as JSON Schema.
 
 Invariants: `read` never raises; it notes what is wrong, with its place, and returns `WRONG`. A kind's checks
 and its JSON Schema stand in one class, so that they cannot drift apart.
@@ -8,14 +8,13 @@ and its JSON Schema stand in one class, so that they cannot drift apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, ClassVar, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from otel_loopguard.policy.nodes import Node, Problems, Shape, join, printable
+from otel_loopguard.policy.nodes import Node, Problems, Shape, printable
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -42,24 +41,6 @@ class Kind(Protocol):
         """A few words for the reference page."""
 
 
-class Section(msgspec.Struct, frozen=True, eq=False):
-    """A table as read: values of all its fields (defaults filled in) and the nodes of those that were written."""
-
-    values: Mapping[str, Any]
-    written: Mapping[str, Node]
-    path: str
-    line: int
-    column: int
-    sound: bool
-    """False where something inside was wrong; then values are only a stand-in."""
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.written
-
-
 class Text(msgspec.Struct, frozen=True):
     """Text of 1 to `limit` characters; with `numbers`, a number stands for its spelling."""
 
@@ -70,16 +51,16 @@ class Text(msgspec.Struct, frozen=True):
 
     def read(self, node: Node, path: str, problems: Problems) -> Any:
         if node.shape is not Shape.SCALAR:
-            return _wrong(node, path, problems, f"text is expected, this is {node.shape.value}")
+            return wrong(node, path, problems, f"text is expected, this is {node.shape.value}")
         number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
         if not isinstance(node.value, str) and not (number and self.numbers):
             shown = printable(node.text) or "nothing"
-            return _wrong(node, path, problems, f'text is expected, this is {shown}; put it in quotes: "{shown}"')
+            return wrong(node, path, problems, f'text is expected, this is {shown}; put it in quotes: "{shown}"')
         text = node.text
         if not 1 <= len(text) <= self.limit:
-            return _wrong(node, path, problems, f"text of 1 to {self.limit} characters is expected, not {len(text)}")
+            return wrong(node, path, problems, f"text of 1 to {self.limit} characters is expected, not {len(text)}")
         if self.pattern is not None and re.fullmatch(self.pattern, text) is None:
-            return _wrong(node, path, problems, f'"{printable(text)}" is not allowed; use {self.pattern_words}')
+            return wrong(node, path, problems, f'"{printable(text)}" is not allowed; use {self.pattern_words}')
         return text
 
     def schema(self) -> Schema:
@@ -103,9 +84,9 @@ class Choice(msgspec.Struct, frozen=True):
             return node.value
         allowed = ", ".join(self.words)
         if node.shape is not Shape.SCALAR:
-            return _wrong(node, path, problems, f"one of {allowed} is expected, this is {node.shape.value}")
-        return _wrong(
-            node, path, problems, f'"{printable(node.text)}" is not one of {allowed}{_near(node.text, self.words)}'
+            return wrong(node, path, problems, f"one of {allowed} is expected, this is {node.shape.value}")
+        return wrong(
+            node, path, problems, f'"{printable(node.text)}" is not one of {allowed}{nearest(node.text, self.words)}'
         )
 
     def schema(self) -> Schema:
@@ -124,7 +105,7 @@ class Exactly(msgspec.Struct, frozen=True):
         if node.shape is Shape.SCALAR and type(node.value) is int and node.value == self.number:
             return self.number
         shown = printable(node.text) if node.shape is Shape.SCALAR else node.shape.value
-        return _wrong(
+        return wrong(
             node, path, problems, f"{shown or 'nothing'} is not a version this program reads; write {self.number}"
         )
 
@@ -142,7 +123,7 @@ class Flag(msgspec.Struct, frozen=True):
         if node.shape is Shape.SCALAR and isinstance(node.value, bool):
             return node.value
         shown = f'"{printable(node.text)}"' if node.shape is Shape.SCALAR else node.shape.value
-        return _wrong(node, path, problems, f"true or false is expected, this is {shown}; write it without quotes")
+        return wrong(node, path, problems, f"true or false is expected, this is {shown}; write it without quotes")
 
     def schema(self) -> Schema:
         return {"type": "boolean"}
@@ -165,13 +146,11 @@ class Number(msgspec.Struct, frozen=True):
             return None
         if node.shape is not Shape.SCALAR or isinstance(value, bool) or not isinstance(value, int | float):
             shown = f'"{printable(node.text)}"' if node.shape is Shape.SCALAR else node.shape.value
-            return _wrong(node, path, problems, f"{self._noun} is expected, this is {shown}")
+            return wrong(node, path, problems, f"{self._noun} is expected, this is {shown}")
         if self.whole and not float(value).is_integer():
-            return _wrong(node, path, problems, f"{self._noun} is expected, this is {printable(node.text)}")
+            return wrong(node, path, problems, f"{self._noun} is expected, this is {printable(node.text)}")
         if not self.low <= value <= self.high:
-            return _wrong(
-                node, path, problems, f"{printable(node.text)} is out of range; use {self.low} to {self.high}"
-            )
+            return wrong(node, path, problems, f"{printable(node.text)} is out of range; use {self.low} to {self.high}")
         return int(value) if self.whole else float(value)
 
     @property
@@ -193,7 +172,7 @@ class AnyScalar(msgspec.Struct, frozen=True):
         if node.shape is Shape.SCALAR and node.value is not None:
             return _whole(node.value)
         shown = "null" if node.shape is Shape.SCALAR else node.shape.value
-        return _wrong(node, path, problems, f"text, a number, true or false is expected, this is {shown}")
+        return wrong(node, path, problems, f"text, a number, true or false is expected, this is {shown}")
 
     def schema(self) -> Schema:
         return {"type": ["string", "number", "boolean"]}
@@ -219,141 +198,14 @@ class Anything(msgspec.Struct, frozen=True):
         return "any value"
 
 
-class Listed(msgspec.Struct, frozen=True):
-    """A list of one kind without repeats. A lone value stands for a list of one where `lone` says so."""
-
-    of: Any
-    low: int = 0
-    high: int = 200
-    lone: bool = False
-
-    def read(self, node: Node, path: str, problems: Problems) -> Any:
-        if node.shape is not Shape.LIST:
-            if self.lone and node.shape is Shape.SCALAR and node.value is not None:
-                value = self.of.read(node, path, problems)
-                return WRONG if value is WRONG else (value,)
-            shown = node.shape.value if node.shape is Shape.TABLE or node.value is not None else "null"
-            return _wrong(node, path, problems, f"a list is expected, this is {shown}; write [{printable(node.text)}]")
-        if not self.low <= len(node.items) <= self.high:
-            return _wrong(
-                node, path, problems, f"{self.low} to {self.high} entries are expected, not {len(node.items)}"
-            )
-        found: list[Any] = []
-        sound = True
-        for index, item in enumerate(node.items):
-            place = f"{path}[{index}]"
-            value = self.of.read(item, place, problems)
-            if value is WRONG:
-                sound = False
-            elif not isinstance(value, Section) and any(_same(value, other) for other in found):
-                problems.add(item, place, f'"{printable(item.text)}" stands twice in this list; remove one')
-                sound = False
-            else:
-                found.append(value)
-        return tuple(found) if sound else WRONG
-
-    def schema(self) -> Schema:
-        inner = self.of.schema()
-        found: Schema = {"type": "array", "items": inner, "uniqueItems": True, "maxItems": self.high}
-        if self.low:
-            found["minItems"] = self.low
-        return {"anyOf": [inner, found]} if self.lone else found
-
-    def describe(self) -> str:
-        return f"list of {self.of.describe()}" + (", or one" if self.lone else "")
-
-
-class Field(msgspec.Struct, frozen=True):
-    """One key of a table. Without `default`, the key must be written."""
-
-    kind: Any
-    doc: str
-    default: Any = WRONG
-
-    @property
-    def required(self) -> bool:
-        return self.default is WRONG
-
-
-class Table(msgspec.Struct, frozen=True):
-    """A table with fixed keys; `title` names it in the JSON Schema and on the reference page."""
-
-    title: str
-    fields: Mapping[str, Field]
-    doc: str = ""
-
-    def read(self, node: Node, path: str, problems: Problems) -> Any:
-        before = problems.count
-        written = _entries(node, path, problems)
-        for name, (key, _) in written.items():
-            if name not in self.fields:
-                hint = "" if problems.full else _near(name, tuple(self.fields))
-                hint = hint or f"; known here: {', '.join(self.fields)}"
-                problems.add(key, join(path, name), f"unknown key{hint}")
-        values: dict[str, Any] = {}
-        for name, field in self.fields.items():
-            if name in written:
-                value = field.kind.read(written[name][1], join(path, name), problems)
-                values[name] = field.default if value is WRONG else value
-            else:
-                values[name] = field.default
-                if field.required and node.shape is Shape.TABLE:
-                    problems.add(node, path, f"the key `{name}` is missing; add `{name}: …` ({field.kind.describe()})")
-        nodes = {name: value for name, (_, value) in written.items()}
-        return Section(values, nodes, path, node.line, node.column, problems.count == before)
-
-    def schema(self) -> Schema:
-        properties = {}
-        for name, field in self.fields.items():
-            properties[name] = {"description": field.doc} | field.kind.schema()
-            if isinstance(field.default, str | int | float | bool):
-                properties[name]["default"] = field.default
-        found: Schema = {"type": "object", "additionalProperties": False, "properties": properties}
-        required = [name for name, field in self.fields.items() if field.required]
-        return found | ({"required": required} if required else {})
-
-    def describe(self) -> str:
-        return f"table [{self.title}](#{self.title})"
-
-
-class Named(msgspec.Struct, frozen=True):
-    """A table whose keys the owner chooses, such as tool names; every value is of one kind."""
-
-    of: Any
-    noun: str
-    longest_key: ClassVar[int] = 256
-
-    def read(self, node: Node, path: str, problems: Problems) -> Any:
-        found: dict[str, Any] = {}
-        for name, (key, value) in _entries(node, path, problems).items():
-            if not 1 <= len(name) <= self.longest_key:
-                problems.add(key, path, f"a {self.noun} has 1 to {self.longest_key} characters, not {len(name)}")
-                continue
-            found[name] = self.of.read(value, join(path, name), problems)
-        return {name: value for name, value in found.items() if value is not WRONG}
-
-    def schema(self) -> Schema:
-        names = {"minLength": 1, "maxLength": self.longest_key}
-        return {"type": "object", "propertyNames": names, "additionalProperties": self.of.schema()}
-
-    def describe(self) -> str:
-        return f"one entry per {self.noun}: {self.of.describe()}"
-
-
-def _entries(node: Node, path: str, problems: Problems) -> dict[str, tuple[Node, Node]]:
-    if node.shape is not Shape.TABLE:
-        shown = f'"{printable(node.text)}"' if node.shape is Shape.SCALAR and node.text else node.shape.value
-        problems.add(node, path, f"a table of keys is expected, this is {shown}; write `{{}}` for an empty one")
-        return {}
-    return {key.text: (key, value) for key, value in node.entries}
-
-
-def _near(name: str, known: tuple[str, ...]) -> str:
+def nearest(name: str, known: tuple[str, ...]) -> str:
+    """The end of a message that names the known word nearest to `name`; empty if none is near."""
     close = get_close_matches(name[:64].lower(), known, n=1, cutoff=0.6)
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
-def _same(left: Any, right: Any) -> bool:
+def same(left: Any, right: Any) -> bool:
+    """JSON equality of scalars: 1 is 1.0, true is not 1."""
     return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
 
 
@@ -362,6 +214,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _wrong(node: Node, path: str, problems: Problems, text: str) -> Mark:
+def wrong(node: Node, path: str, problems: Problems, text: str) -> Mark:
+    """Notes what is wrong and returns `WRONG`."""
     problems.add(node, path, text)
     return WRONG

@@ -9,7 +9,7 @@ import json
 from typing import Any, Final
 
 from otel_loopguard.policy.fields import POLICY, TABLES
-from otel_loopguard.policy.kinds import Field, Table
+from otel_loopguard.policy.tables import Field, Table
 
 _TITLE: Final = "otel-loopguard policy, format version 1"
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
