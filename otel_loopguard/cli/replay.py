@@ -15,7 +15,7 @@ import msgspec
 
 from otel_loopguard.cli import inputs
 from otel_loopguard.cli.exit_codes import ExitCode
-from otel_loopguard.cli.runs import Tables, report_lines, summary_line
+from otel_loopguard.cli.runs import Tables, input_line, report_lines, summary_line
 from otel_loopguard.cli.terminal import COLOUR_CHOICES, Painter, Printer, safe, wants_colour
 from otel_loopguard.model import RunOutcome, Verdict
 from otel_loopguard.replay import Replay
@@ -79,6 +79,7 @@ def _print_text(replay: Replay, options: argparse.Namespace, printer: Printer) -
         if _wanted(report.verdict, options):
             for line in report_lines(report, painter, tables=tables, whole=options.all_calls):
                 printer.line(line)
+    printer.line(input_line(replay.counts))
     printer.line(summary_line(outcomes, calls))
 
 

@@ -11,7 +11,7 @@ from otel_loopguard.cli import words
 from otel_loopguard.cli.table import table
 from otel_loopguard.cli.terminal import Painter, safe
 from otel_loopguard.model import GuardEntry, RunOutcome, Verdict
-from otel_loopguard.replay import RunReport
+from otel_loopguard.replay import Counts, RunReport
 
 _STYLES: Final = {RunOutcome.CLEAN: "good", RunOutcome.LOOP: "bad", RunOutcome.DUPLICATE_WRITE: "bad"}
 _OUTCOME_CHARS: Final = max(len(outcome) for outcome in RunOutcome)
@@ -71,6 +71,16 @@ def _guard(entry: GuardEntry) -> str:
     place = f" at call {entry.call}" if entry.call is not None else ""
     why = f", {safe(entry.reason)}" if entry.reason else ""
     return f"guard: {entry.action.value}{place}{'' if entry.enforced else ' (not enforced)'}{why}"
+
+
+def input_line(counts: Counts) -> str:
+    """What was read, and in which dialects: where nothing is found, the first thing to look at."""
+    parts = []
+    if counts.spans or not counts.records:
+        dialects = ", ".join(f"{safe(name)} {number}" for name, number in counts.dialects.most_common())
+        parts.append(words.counted(counts.spans, "span") + (f" ({dialects})" if dialects else ""))
+    parts += [words.counted(counts.records, "call record")] if counts.records else []
+    return f"read {' and '.join(parts)}"
 
 
 def summary_line(outcomes: Counter[RunOutcome], calls: int) -> str:

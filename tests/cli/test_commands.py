@@ -174,7 +174,7 @@ def test_empty_input_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[s
     empty = tmp_path / "empty"
     empty.touch()
     assert ExitCode.DONE == main(["replay", str(empty)])
-    assert "0 runs with 0 calls\n" == capsys.readouterr().out
+    assert "read 0 spans\n0 runs with 0 calls\n" == capsys.readouterr().out
 
 
 def test_many_problems_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otel_loopguard.cli.runs import Tables, report_lines, summary_line
+from otel_loopguard.cli.runs import Tables, input_line, report_lines, summary_line
 from otel_loopguard.cli.table import MAX_ROWS, Marks, table
 from otel_loopguard.cli.terminal import Painter, safe
 from otel_loopguard.model import (
@@ -25,7 +25,7 @@ from otel_loopguard.model import (
     TerminationReason,
     Unknown,
 )
-from otel_loopguard.replay import RunReport
+from otel_loopguard.replay import Counts, RunReport
 from otel_loopguard.tracker import Observation
 from tests.cli.runs_by_hand import call, digest, finding, report
 
@@ -201,6 +201,20 @@ def test_nothing_unsafe_is_printed() -> None:
 def test_long_names_are_cut() -> None:
     """A name is shown up to a limit, and its end says that it was cut."""
     assert ("x" * 80, "x" * 77 + "...") == (safe("x" * 80), safe("x" * 81))
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (Counts(), "read 0 spans"),
+        (Counts(records=1), "read 1 call record"),
+        (Counts(spans=3, dialects=Counter(genai=2, mcp=1)), "read 3 spans (genai 2, mcp 1)"),
+        (Counts(spans=1, records=2), "read 1 span and 2 call records"),
+    ],
+)
+def test_what_was_read(counts: Counts, expected: str) -> None:
+    """The input is counted by kind, and spans by the dialect that read them."""
+    assert expected == input_line(counts)
 
 
 @pytest.mark.parametrize(
