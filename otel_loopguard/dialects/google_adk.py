@@ -95,10 +95,9 @@ def response_of(result: Content) -> Content:
     if "response" in value and "name" in value and set(value) <= {"id", "name", "response"}:
         value = value["response"]
         if not isinstance(value, Mapping):
-            return payload.known(None) if value is None else payload.result(value)
+            return payload.value_of(value)
     if set(value) == {"result"} and not isinstance(value["result"], Mapping):
-        inner = value["result"]
-        return payload.known(None) if inner is None else payload.blocks(payload.result(inner))
+        return payload.blocks(payload.value_of(value["result"]))
     return Content(value)
 
 

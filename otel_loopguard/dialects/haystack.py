@@ -93,9 +93,7 @@ def _result(result: Content) -> tuple[Content, bool, str | None]:
     if isinstance(value, Mapping) and {"result", "origin", "error"} <= set(value):
         origin = value["origin"]
         call_id = payload.name_or_none(origin.get("id")) if isinstance(origin, Mapping) else None
-        inner = value["result"]
-        read = payload.known(None) if inner is None else payload.blocks(payload.result(inner))
-        return read, value["error"] is True, call_id
+        return payload.blocks(payload.value_of(value["result"])), value["error"] is True, call_id
     return payload.blocks(result), False, None
 
 

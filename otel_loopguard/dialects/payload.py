@@ -82,6 +82,11 @@ def known(value: Value) -> Content:
     return _without_redaction(value)
 
 
+def value_of(value: Value) -> Content:
+    """Decodes what stands at an envelope's key that is there: null is a null result, text may be JSON in JSON."""
+    return Content() if value is None else result(value)
+
+
 def missing(span: Span) -> Content:
     """Says why an attribute is absent: DROPPED where the span lost attributes, else NOT_CAPTURED."""
     return DROPPED if span.dropped_attributes else NOT_CAPTURED
@@ -241,7 +246,7 @@ def unwrap(content: Content, *names: str) -> Content:
     if content.unknown is None and isinstance(value, Mapping):
         for name in names:
             if name in value:
-                return result(value[name]) if value[name] is not None else Content()
+                return value_of(value[name])
     return content
 
 
@@ -275,7 +280,7 @@ def blocks(content: Content) -> Content:
         text = _block_text(block)
         if text is None:
             json_block = len(value) == 1 and isinstance(block, Mapping) and set(block) == {"json"}
-            return known(block["json"]) if json_block else content
+            return value_of(block["json"]) if json_block else content
         texts.append(text)
     return result("\n".join(texts))
 
@@ -307,9 +312,11 @@ def tool_message(content: Content) -> tuple[Content, str | None, bool | None]:
         return content, None, None
     if "tool_call_id" not in message and message.get("type") != "tool":
         return content, None, None
-    inner = message["content"]
-    read = Content() if inner is None else blocks(result(inner))
-    return read, text_or_none(message.get("tool_call_id")), message.get("status") == "error"
+    return (
+        blocks(value_of(message["content"])),
+        text_or_none(message.get("tool_call_id")),
+        message.get("status") == "error",
+    )
 
 
 def mcp_result(content: Content) -> tuple[Content, bool]:
@@ -328,6 +335,5 @@ def mcp_result(content: Content) -> tuple[Content, bool]:
     marked = any(name in value for name in ("isError", "is_error"))
     for name in ("content", "result"):
         if name in value and (marked or name == "content"):
-            inner = value[name]
-            return (Content() if inner is None else blocks(result(inner))), failed
+            return blocks(value_of(value[name])), failed
     return content, failed

@@ -51,22 +51,31 @@ def readings(name: str) -> list[Reading | None]:
     return [dialects.read(span) for span in spans(name)]
 
 
-def calls(name: str) -> list[Reading]:
-    """Return one capture's tool calls: its tool spans without what is no call and without inner layers."""
-    found = [(span, reading) for span, reading in zip(spans(name), readings(name), strict=True) if reading is not None]
-    tools = [(span, reading) for span, reading in found if reading.role is Role.TOOL and reading.not_a_call is None]
+def layers(name: str) -> list[list[Reading]]:
+    """Return one capture's tool calls, each as the readings of its spans: the outermost first, then those within it.
+
+    Where a host's spans are there, MCP server spans beside them are left out: they show the same calls again.
+    """
+    found = zip(spans(name), readings(name), strict=True)
+    tools = {
+        span.span_id: reading
+        for span, reading in found
+        if reading is not None and reading.role is Role.TOOL and reading.not_a_call is None
+    }
     parents = {span.span_id: span.parent_id for span in spans(name)}
-    hosts = {span.span_id for span, _ in tools}
-    return [reading for span, reading in tools if not _has_ancestor(span.span_id, hosts, parents)]
+    groups: dict[str, list[Reading]] = {}
+    for span_id, reading in tools.items():
+        outermost, above = span_id, parents.get(span_id)
+        while above is not None:
+            outermost, above = above if above in tools else outermost, parents.get(above)
+        groups.setdefault(outermost, []).append(reading)
+    has_host = any(group[0].layer is Layer.HOST for group in groups.values())
+    return [group for group in groups.values() if group[0].layer is Layer.HOST or not has_host]
 
 
-def _has_ancestor(span_id: str, wanted: set[str], parents: dict[str, str | None]) -> bool:
-    above = parents.get(span_id)
-    while above is not None:
-        if above in wanted:
-            return True
-        above = parents.get(above)
-    return False
+def calls(name: str) -> list[Reading]:
+    """Return one capture's tool calls, each by its outermost span."""
+    return [group[0] for group in layers(name)]
 
 
 def shown(reading: Reading | None) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard import dialects
@@ -16,6 +16,9 @@ from tests.dialects.encode import ENCODERS as CONVENTIONS
 from tests.dialects.encode import WITHOUT_CALL_ID
 from tests.dialects.encode_instrumentation import BARE_VALUE
 from tests.dialects.encode_instrumentation import ENCODERS as INSTRUMENTATIONS
+
+EXAMPLES = 40
+"""Examples a shape: there are some forty shapes, all of which share most of their code."""
 
 ENCODERS = {**CONVENTIONS, **INSTRUMENTATIONS}
 
@@ -44,6 +47,7 @@ def _read(shape: str, arguments: dict[str, Any], result: Any) -> tuple[bytes | N
 
 
 @pytest.mark.parametrize("shape", sorted(ENCODERS))
+@settings(max_examples=EXAMPLES)
 @given(arguments=ARGUMENTS, result=RESULTS)
 def test_one_call_is_one_value_in_every_dialect(shape: str, arguments: dict[str, Any], result: Any) -> None:
     """Arguments and result come out of each dialect as the conventions' own encoding gives them."""
@@ -55,6 +59,7 @@ def test_one_call_is_one_value_in_every_dialect(shape: str, arguments: dict[str,
 
 
 @pytest.mark.parametrize("shape", sorted(ENCODERS))
+@settings(max_examples=EXAMPLES)
 @given(first=ARGUMENTS, second=ARGUMENTS)
 def test_different_arguments_stay_different(shape: str, first: dict[str, Any], second: dict[str, Any]) -> None:
     """No dialect's unwrapping makes two different calls equal."""

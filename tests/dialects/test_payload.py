@@ -198,6 +198,8 @@ def test_dropped_is_told_from_never_there() -> None:
         ('[{"type": "text", "text": "hi"}]', "hi"),
         ('[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]', "a\nb"),
         ('[{"json": {"a": 1}}]', {"a": 1}),
+        ('[{"json": "12"}]', 12),
+        ('[{"json": null}]', None),
         ('[{"toolResult": {"toolUseId": "c1", "status": "success", "content": [{"text": "x"}]}}]', "x"),
         ('[{"type": "image", "data": "…"}]', [{"type": "image", "data": "…"}]),
         ('[{"text": "a", "score": 1}]', [{"text": "a", "score": 1}]),
