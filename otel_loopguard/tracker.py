@@ -35,7 +35,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much one run may keep. Past a limit the oldest goes and is counted; no call is refused."""
 
     digests: int = 1024
-    """Distinct calls remembered; a repeat farther apart than this many distinct calls counts as a first."""
+    """Distinct calls remembered, the latest half of them for certain; a repeat of a forgotten call is a first."""
     agents: int = 64
     findings: int = 256
     items: int = 16_384
@@ -90,6 +90,8 @@ class Tracker:
         self._judges = tuple(detector.judge for detector in detectors)
         self._always = any(detector.always for detector in detectors)
         self._records: dict[_Key, Record] = {}
+        self._older: dict[_Key, Record] = {}
+        self._generation = max(1, limits.digests // 2)
         self._agents: dict[str, Agent] = {}
         self._across: Laps | None = None
         self._across_turn = -1
@@ -218,16 +220,18 @@ class Tracker:
             self._new_items = self._new_items or new_items > 0
 
     def _recall(self, key: _Key, epoch: int) -> tuple[Record, bool]:
-        """Returns the record of a call, made most recent, and whether it was made just now."""
-        records = self._records
-        record = records.pop(key, None)
+        """Returns the record of a call and whether it was made just now; two generations make the cache."""
+        record = self._records.get(key)
+        if record is not None:
+            return record, False
+        record = self._older.pop(key, None)
         fresh = record is None
         if record is None:
             record = Record(epoch)
-            if len(records) >= self._limits.digests:
-                del records[next(iter(records))]
-                self._evicted_digests += 1
-        records[key] = record
+        if len(self._records) >= self._generation:
+            self._evicted_digests += len(self._older)
+            self._older, self._records = self._records, {}
+        self._records[key] = record
         return record, fresh
 
     def _raise_barrier(self, agent: Agent, call: ToolCall, answer: Answer, *, again: bool, count: int = 0) -> None:

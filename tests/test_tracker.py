@@ -326,17 +326,27 @@ def test_attributes_carry_everything(actions: list[Any]) -> None:
 
 
 def test_digests_are_bounded_and_evictions_counted() -> None:
-    """The least recent call is forgotten; a repeat of it counts as a first."""
+    """Calls seen longest ago are forgotten, half of what is kept at a time; a repeat of one counts as a first."""
     run = Run()
-    tracker = Tracker(run.policy, limits=Limits(digests=4))
-    run.tracker = tracker
+    run.tracker = Tracker(run.policy, limits=Limits(digests=4))
     run.call("read", "a", "r")
     for number in range(4):
         run.call("read", f"{number}", f"{number}")
-    assert 1 == tracker.evictions.digests
+    assert 2 == run.tracker.evictions.digests
     assert Progress.FIRST is run.call("read", "a", "r").progress
     assert Progress.UNCHANGED is run.call("read", "3", "3").progress
-    assert 2 == tracker.evictions.digests
+    assert Progress.UNCHANGED is run.call("read", "2", "2").progress
+
+
+def test_a_call_in_use_is_not_forgotten() -> None:
+    """What is repeated stays, however many other calls go by."""
+    run = Run()
+    run.tracker = Tracker(run.policy, limits=Limits(digests=4))
+    for number in range(20):
+        run.call("export", "job", "queued", signals=state("queued", terminal=False))
+        run.call("read", f"{number}", f"{number}")
+    assert 7 == run.first(Kind.STALLED_POLL)
+    assert [20] == [finding.count for finding in run.found(Kind.STALLED_POLL)]
 
 
 def test_agents_are_bounded_and_evictions_counted() -> None:
@@ -346,6 +356,37 @@ def test_agents_are_bounded_and_evictions_counted() -> None:
     for agent in "abc":
         run.call(agent=agent)
     assert 1 == run.tracker.evictions.agents
+
+
+def test_agent_that_comes_back_after_it_was_forgotten() -> None:
+    """Its rounds are numbered anew, so that no old round looks like the one before."""
+    run = Run()
+    run.tracker = Tracker(run.policy, limits=Limits(agents=1))
+    for _ in range(2):
+        for agent in "ab":
+            run.call("read", "x", "y", agent=agent)
+            run.call("read", "z", "y", agent=agent)
+    assert set() == run.kinds()
+    assert 3 == run.tracker.evictions.agents
+
+
+def test_writes_without_arguments_would_complete_a_repeat() -> None:
+    """Five writes of one tool in a row, of which no arguments are known."""
+    run = Run()
+    run.repeat(4, "write", UNSEEN, "ok")
+    assert run.tracker.would_complete is None
+    run.call("write", UNSEEN, "ok")
+    assert run.tracker.would_complete is not None
+
+
+def test_turn_with_thousands_of_calls() -> None:
+    """One turn, however wide, is taken in bounded memory, and is no loop."""
+    run = Run()
+    for number in range(3_000):
+        run.call("dice", f"{number % 1500}", "same", sibling=True)
+        run.call("tool", UNSEEN, UNSEEN, sibling=True)
+    assert set() == run.kinds()
+    assert run.tracker.would_complete is None
 
 
 def test_findings_are_bounded_and_counted() -> None:
