@@ -45,7 +45,9 @@ def skewed_hosts(spans: Iterable[SpanFacts], known: Mapping[SpanKey, SpanFacts])
     """
     hosts: set[str] = set()
     for span in spans:
-        parent = known.get((span.trace_id, span.parent_id)) if span.parent_id is not None else None
+        if span.parent_id is None:
+            continue
+        parent = known.get((span.trace_id, span.parent_id))
         if parent is not None and parent.start_ns - span.start_ns > SKEW_NS:
             hosts.update((span.host or "", parent.host or ""))
     return frozenset(hosts)

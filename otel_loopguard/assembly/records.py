@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from otel_loopguard.assembly.flags import call_flags, version_flags
+from otel_loopguard.assembly.flags import call_flags, span_flags
 from otel_loopguard.assembly.grouping import Versions
 from otel_loopguard.assembly.turns import DEFAULT_AGENT
 from otel_loopguard.facts import RECORD_TRACE
@@ -51,7 +51,7 @@ def _run(key: tuple[str, ...], items: list[tuple[SpanKey, SpanFacts]], versions:
         agent=next((record.agent for record in ordered if record.agent is not None), None),
         started_ns=min(record.start_ns for record in ordered) or None,
         ended_ns=max(record.start_ns for record in ordered) or None,
-        flags=frozenset(version_flags(keys, versions) | call_flags(calls)),
+        flags=frozenset(span_flags(ordered, versions) | call_flags(calls)),
         duplicates=Duplicates(
             identical=sum(versions.identical.get(k, 0) for k in keys),
             conflicting=sum(versions.conflicting.get(k, 0) for k in keys),

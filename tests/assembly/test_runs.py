@@ -124,6 +124,42 @@ def test_an_explicit_run_id_outranks_everything() -> None:
     assert [(run.run_id, len(run.calls)) for run in found] == [("job", 2)]
 
 
+def test_a_run_id_on_tool_spans_only_names_the_agents_run_too() -> None:
+    """The processor leaves the run id on tool spans; the agent above is not a run without calls beside it."""
+    run = one_run(
+        agent("one", 0, 9), chat("c", 1, 2, parent="one", tokens=5), tool("a", 3, 4, parent="one", run_id="job")
+    )
+    assert (run.run_id, run.agent, [call.tokens for call in run.calls]) == ("job", "A", [5])
+
+
+def test_two_run_ids_below_one_agent_are_two_runs() -> None:
+    """A batch driver that names each of its runs is no third run."""
+    found = runs_of(
+        agent("one", 0, 9), tool("a", 1, 2, parent="one", run_id="j1"), tool("b", 3, 4, parent="one", run_id="j2")
+    )
+    assert [run.run_id for run in found] == ["j1", "j2"]
+
+
+def test_a_lost_parent_keeps_a_named_run_together() -> None:
+    """Tool spans whose parents are lost belong to the run that the trace's agent names."""
+    run = one_run(agent("one", 0, 9, run_id="job"), tool("a", 1, 2, parent="one"), tool("b", 3, 4, parent="lost"))
+    assert (run.run_id, len(run.calls)) == ("job", 2)
+
+
+def test_links_that_go_round_end() -> None:
+    """Two runs that link to each other's tool spans are one run or two, but they are read."""
+    found = assemble(
+        [
+            agent("one", 0, 9, links=(key("b", OTHER_TRACE),)),
+            tool("a", 1, 2, parent="one"),
+            agent("two", 0, 9, trace_id=OTHER_TRACE, links=(key("a"),)),
+            tool("b", 1, 2, parent="two", trace_id=OTHER_TRACE),
+        ],
+        DEFAULT,
+    )
+    assert sum(len(run.calls) for run in found) == 2
+
+
 def test_making_an_agent_is_no_run() -> None:
     """`create_agent` traces hold no run."""
     assert runs_of(span("setup", 0, 1, role=Role.SETUP)) == ()
