@@ -176,6 +176,10 @@ def test_depth_is_bounded(opening: str, closing: str) -> None:
     most = canonical.MAX_DEPTH
     assert not unparsable(opening * most + "0" + closing * most)
     assert unparsable(opening * (most + 1) + "0" + closing * (most + 1))
+    # Many brackets, so that their number alone proves nothing.
+    beside = "[" + "[{}]," * 100
+    assert not unparsable(beside + opening * (most - 1) + "0" + closing * (most - 1) + "]")
+    assert unparsable(beside + opening * most + "0" + closing * most + "]")
     assert not unparsable(json.dumps(["[{" * 500, '"[', "\\", {"[": [[[]]] * 500}]))
 
 
