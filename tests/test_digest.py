@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import io
 import json
-import pickle
 import re
 import subprocess
 import sys
@@ -327,14 +326,6 @@ def test_secret_is_never_shown() -> None:
     root = digest.hkdf_extract(key.secret)
     assert root.hex() not in out.getvalue()
     assert repr(root)[2:-1] not in out.getvalue()
-
-
-def test_digester_cannot_be_pickled() -> None:
-    """Derived keys do not leave the process by accident."""
-    one = digester()
-    one.call("t", 1)
-    with pytest.raises(TypeError):
-        pickle.dumps(one)
 
 
 # --- keyring ---------------------------------------------------------------------------------------------

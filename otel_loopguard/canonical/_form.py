@@ -107,7 +107,7 @@ def encode_slow(value: Value) -> bytes:
     Raises:
         CanonicalError: unsupported type, a cycle or more than `MAX_DEPTH` levels, or another bound passed.
 
-    Cost: linear in the size of the value; some 20 times `encode`.
+    Cost: linear in the size of the value; 10 to 60 times `encode`.
     """
     try:
         out = _form(value, MAX_DEPTH, _Room())
