@@ -47,6 +47,7 @@ def every_digest(one: Digester) -> dict[str, str]:
         "state": one.state("v"),
         "item": f"{one.item('v'):032x}",
         "name": one.name("v"),
+        "conversation": one.conversation("v"),
     }
 
 
@@ -72,6 +73,7 @@ def test_digests_are_plain_hmac_over_the_canonical_form(*, tool: str, value: Any
     assert plain_digest("business", "environment", "", [tool, top]) == one.business(tool, value)
     assert int(plain_digest("item", "trace", TRACE, [value])[:16], 16) == one.item(value)
     assert plain_digest("name", "environment", "", [tool])[:8] == one.name(tool)
+    assert plain_digest("conversation", "environment", "", [tool]) == one.conversation(tool)
 
 
 @pytest.mark.parametrize("row", VECTORS["digests"], ids=lambda row: f"{row['kind']}-{row['digest_hex'][:4]}")
@@ -206,15 +208,15 @@ def test_shape_of_digests() -> None:
 
 
 def test_trace_scope_cannot_be_correlated_across_traces() -> None:
-    """Equal content in two traces has different digests, but for business keys and names."""
+    """Equal content in two traces has different digests, but for business keys, names and conversations."""
     one, two = every_digest(digester()), every_digest(digester(scope_value=OTHER_TRACE))
-    assert {"business", "name"} == {kind for kind in one if one[kind] == two[kind]}
+    assert {"business", "conversation", "name"} == {kind for kind in one if one[kind] == two[kind]}
 
 
-def test_business_keys_and_names_are_always_of_environment_scope() -> None:
+def test_business_keys_names_and_conversations_are_always_of_environment_scope() -> None:
     """Their digests under trace scope are those of environment scope; the others' are not."""
     trace, environment = every_digest(digester()), every_digest(digester(scope=Scope.ENVIRONMENT))
-    assert {"business", "name"} == {kind for kind in trace if trace[kind] == environment[kind]}
+    assert {"business", "conversation", "name"} == {kind for kind in trace if trace[kind] == environment[kind]}
 
 
 def test_scope_and_value_cannot_run_into_each_other() -> None:

@@ -123,6 +123,7 @@ DIGESTS: Final[list[tuple[str, str, str, list[Any]]]] = [
     ("business", "environment", "", ["issue_refund", {"order_id": "A-17", "amount": 20}]),
     ("item", "trace", TRACE, ["case-9"]),
     ("name", "environment", "", ["a name with spaces"]),
+    ("conversation", "environment", "", ["thread-12"]),
 ]
 LENGTHS: Final = {"item": 16, "name": 8}
 
