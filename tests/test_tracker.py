@@ -87,11 +87,17 @@ def test_known_difference_breaks_the_chain() -> None:
     assert 4 == found.call
 
 
-def test_chain_needs_one_value_for_all() -> None:
-    """a, unknown, b: no three of them can be equal."""
+@pytest.mark.parametrize("words", [("a", UNSEEN, "b"), ("a", "b", UNSEEN), (UNSEEN, "a", "b")])
+def test_chain_needs_one_value_for_all(words: tuple[str | None, ...]) -> None:
+    """Wherever the unknown call stands, no three calls are equal of which two differ."""
+    for unknown in ({"result": UNSEEN}, {"result": "same"}):
+        run = Run()
+        for arguments in words:
+            run.call("tool", arguments, **unknown)
+        assert run.tracker.would_complete is None
     run = Run()
-    for arguments in ("a", UNSEEN, "b"):
-        run.call("tool", arguments, UNSEEN)
+    for result in words:
+        run.call("tool", UNSEEN, result)
     assert run.tracker.would_complete is None
 
 

@@ -21,7 +21,6 @@ MIN_PERIODS: Final = 3
 
 _KEPT: Final = MAX_PERIOD * MIN_PERIODS
 _LAGS: Final = (1 << MAX_PERIOD + 1) - 2
-_PROPER_DIVISORS: Final = tuple(tuple(d for d in range(1, p) if p % d == 0) for p in range(MAX_PERIOD + 1))
 
 
 class Mark:
@@ -164,12 +163,12 @@ class Laps:
         return self._open - self._since[lag] + 1 if self._closed >> lag & 1 else 1
 
     def _find(self) -> Lap | None:
-        """Looks for the shortest period that has come round often enough and is no shorter one in disguise."""
-        shortest = max(2, self._length(1) + 1)
-        for period in range(shortest, MAX_PERIOD + 1):
-            if self._length(period) >= (MIN_PERIODS - 1) * period and not any(
-                self._length(d) >= period for d in _PROPER_DIVISORS[period]
-            ):
+        """Looks for the shortest period that has come round often enough.
+
+        As the shortest it is none of a shorter one's multiples; periods that one call alone fills are left out.
+        """
+        for period in range(max(2, self._length(1) + 1), MAX_PERIOD + 1):
+            if self._length(period) >= (MIN_PERIODS - 1) * period:
                 stretch = self._begin_stretch(period)
                 if stretch is not None:
                     self._stretch, self._period = stretch, period
