@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.detectors import DETECTORS
@@ -16,6 +16,7 @@ from otel_loopguard.model import (
     Effect,
     ErrorCategory,
     Kind,
+    Mark,
     Outcome,
     Pattern,
     Progress,
@@ -293,39 +294,53 @@ def _without_content(call: ToolCall, seen: Observation) -> ToolCall:
 
 SIGNALS = {
     "export": st.sampled_from([state("queued", terminal=False), state("done", terminal=True)]),
+    "order": st.sampled_from([Signals(marks=(Mark("version increases", version),)) for version in (1, 2, None)]),
     "pages": st.sampled_from([page("a", leads_to="2"), page("b", leads_to="3"), page(), page("a", "c")]),
     "scroll": st.sampled_from([Signals(cursor="2" * 32), Signals(cursor="3" * 32), Signals()]),
-    "read": st.just(None),
+    "read": st.none(),
+    "tool": st.none(),
+    "write": st.none(),
+    "think": st.none(),
 }
 
 
-@given(
-    st.lists(
-        st.sampled_from(sorted(SIGNALS)).flatmap(
-            lambda tool: st.tuples(
-                st.just(tool),
-                st.sampled_from("ab"),
-                st.sampled_from("rs"),
-                SIGNALS[tool],
-                st.sampled_from([0, 0, 0, 1]),
-            )
-        ),
-        max_size=40,
+def _one_of(tool: str) -> st.SearchStrategy[Any]:
+    return st.tuples(
+        st.just(tool),
+        st.sampled_from(["a", "a", "b", UNSEEN]),
+        st.sampled_from(["r", "r", "s", UNSEEN]),
+        SIGNALS[tool],
+        st.sampled_from(["ok", "ok", "ok", "failed", "transient", "refused", "guarded"]),
+        st.sampled_from(["turn", "turn", "sibling", "user"]),
+        st.sampled_from("xxy"),
     )
-)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(sorted(SIGNALS)).flatmap(_one_of), max_size=40))
 def test_attributes_carry_everything(actions: list[Any]) -> None:
     """Parity: what the processor saw with content, a scorer finds from the attributes alone."""
     inside = Run()
-    for tool, arguments, result, signals, new_turn in actions:
-        inside.user_turn += new_turn
-        inside.call(tool, arguments, result, signals=signals)
+    for tool, arguments, result, signals, ending, place, agent in actions:
+        inside.user_turn += place == "user"
+        sibling = place == "sibling" and bool(inside.calls) and inside.calls[-1].agent == agent
+        if ending == "ok":
+            inside.call(tool, arguments, result, signals=signals, sibling=sibling, agent=agent)
+        elif ending in {"failed", "transient"}:
+            category = ErrorCategory.TRANSIENT if ending == "transient" else ErrorCategory.BUSINESS
+            inside.fail(tool, arguments, error_category=category, sibling=sibling, agent=agent)
+        else:
+            by = DeniedBy.GUARD if ending == "guarded" else DeniedBy.OTHER
+            inside.refuse(tool, arguments, by=by, sibling=sibling, agent=agent)
     outside = Tracker(inside.policy)
     seen = [outside.observe(_without_content(call, was)) for call, was in zip(inside.calls, inside.seen, strict=True)]
-    assert [was.kinds for was in inside.seen] == [now.kinds for now in seen]
+    assert inside.seen == seen
     assert inside.tracker.findings() == outside.findings()
     assert inside.tracker.wasted_calls == outside.wasted_calls
     assert inside.tracker.terminal_state is outside.terminal_state
     assert inside.tracker.new_items_observed is outside.new_items_observed
+    assert inside.tracker.progress_observed is outside.progress_observed
+    assert inside.tracker.would_complete == outside.would_complete
 
 
 # --- nothing grows, nothing raises --------------------------------------------------------------------------
