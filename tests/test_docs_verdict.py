@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
 from otel_loopguard.model import (
@@ -21,6 +21,9 @@ from otel_loopguard.model import (
     Unknown,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    import msgspec
 
 PAGE = (Path(__file__).parent.parent / "docs" / "verdict.md").read_text(encoding="utf-8")
 

@@ -68,11 +68,20 @@ def result(value: Value, *, from_repr: bool = False) -> Content:
 
 
 def content(value: Value, *, arguments: bool = False) -> Content:
-    """Decodes what a call record carries, where null is a value: `null` arguments are none, a null result is null."""
+    """Decodes what a call record carries, where null is a value: `null` arguments are none, a null result is null.
+
+    An application wrote it down, so no attribute limit has cut it: text that is no JSON and no repr, though it may
+    look like the beginning of one, is what the model wrote or the tool gave.
+    """
     value = _text_of_bytes(value)
     if value is None or (arguments and value == ""):
         return Content()
-    return _arguments(value, bare=False) if arguments else result(value)
+    if isinstance(value, str):
+        if withheld.is_redacted(value):
+            return REDACTED
+        text, (value, _) = value, _decode(value)
+        return _without_redaction(value) if withheld.hints_at_redaction(text) else Content(value)
+    return _without_redaction(value)
 
 
 def known(value: Value) -> Content:

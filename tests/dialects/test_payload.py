@@ -320,3 +320,18 @@ def test_no_prefix_of_json_is_a_value(value: dict[str, Any], data: st.DataObject
         return
     cut = text[: data.draw(st.integers(1, len(text) - 1))]
     assert Unknown.TRUNCATED is payload.arguments(cut).unknown
+
+
+@pytest.mark.parametrize(
+    "text", ['{"error": "", "response": "[{\\"id', '{"doc": "report', "[1, 2...", "see below (cont"]
+)
+def test_text_of_a_call_record_is_never_taken_for_cut(text: str) -> None:
+    """No attribute limit stands between a tool and a record: a tool that cuts its own output gave just that."""
+    assert Content(text) == payload.content(text)
+    assert Content(text) == payload.content(text, arguments=True)
+
+
+def test_redaction_in_a_call_record_is_still_seen() -> None:
+    """An application that redacts its records makes different calls look equal."""
+    assert payload.REDACTED == payload.content("[REDACTED]")
+    assert payload.REDACTED == payload.content({"id": "[REDACTED]"}, arguments=True)
