@@ -162,21 +162,20 @@ class Tracker:
         facts = call.facts
         key: _Key = (call.agent, facts.call_digest, facts.key_id, facts.contract)
         epoch = self._hard - agent.own if facts.effect is Effect.WRITE else self._hard
-        record, fresh = self._recall(key, epoch)
+        record = self._recall(key, epoch)
         sibling = record.turn == call.turn
         if record.epoch != epoch and not sibling:
             record.forget(epoch)
         if answer.guarded and record.answer is not None:
             answer.stand_in(record)
-        progress, rule, counted = record.take(call, answer, contract, in_round=agent.round)
+        page = None
+        if facts.pattern is Pattern.PAGINATED and not (sibling or answer.denied or answer.failing):
+            page = agent.pages_of(contract, self._hard, self._limits.items).take(call, fresh=record.answer is None)
+        progress, rule, counted = record.take(call, answer, contract, in_round=agent.round, page=page)
         again = sibling and not counted
         stretch, stalled, new_items = record.stretch if counted else None, None, facts.new_items
-        page = None
-        if facts.pattern is Pattern.PAGINATED and not (again or answer.denied or answer.failing):
-            page = agent.pages_of(contract, self._hard, self._limits.items).take(call, fresh=fresh)
         if page is not None:
-            progress, rule, new_items, stalled = page
-            stretch = None if rule is not None else stretch
+            stretch, stalled, new_items = None if page.rule is not None else stretch, page.stalled, page.new_items
         self._raise_barrier(
             agent, call, answer, again=again or progress is Progress.UNCHANGED, count=0 if again else record.count
         )
@@ -219,20 +218,17 @@ class Tracker:
         if new_items is not None:
             self._new_items = self._new_items or new_items > 0
 
-    def _recall(self, key: _Key, epoch: int) -> tuple[Record, bool]:
-        """Returns the record of a call and whether it was made just now; two generations make the cache."""
+    def _recall(self, key: _Key, epoch: int) -> Record:
+        """Returns the record of a call, a new one if there is none; two generations make the cache."""
         record = self._records.get(key)
         if record is not None:
-            return record, False
-        record = self._older.pop(key, None)
-        fresh = record is None
-        if record is None:
-            record = Record(epoch)
+            return record
+        record = self._older.pop(key, None) or Record(epoch)
         if len(self._records) >= self._generation:
             self._evicted_digests += len(self._older)
             self._older, self._records = self._records, {}
         self._records[key] = record
-        return record, fresh
+        return record
 
     def _raise_barrier(self, agent: Agent, call: ToolCall, answer: Answer, *, again: bool, count: int = 0) -> None:
         """Counts what makes it worth while to look again at other things (DESIGN 6, barrier).

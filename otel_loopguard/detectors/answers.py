@@ -27,6 +27,7 @@ from otel_loopguard.model import (
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from otel_loopguard.detectors.paging import Page
     from otel_loopguard.model import CallFacts
     from otel_loopguard.policy import ToolContract
 
@@ -147,7 +148,7 @@ class Record:
         self._start: ToolCall | None = None
 
     def take(
-        self, call: ToolCall, answer: Answer, contract: ToolContract, *, in_round: int
+        self, call: ToolCall, answer: Answer, contract: ToolContract, *, in_round: int, page: Page | None = None
     ) -> tuple[Progress, str | None, bool]:
         """Takes in the next call with this digest.
 
@@ -156,6 +157,7 @@ class Record:
             answer: what it gave back.
             contract: of its tool.
             in_round: the agent's round that the call belongs to.
+            page: what a declared pager's page brought, which then decides.
 
         Returns:
             Its progress over the last equal call, the declared rule that decided (or None), and whether it
@@ -172,7 +174,7 @@ class Record:
             self._counted = False
             self._head, self.siblings = call, None
         was_first, self.first = self.first, False
-        progress, rule, same = self._compare(call.facts, answer, contract, was_first=was_first)
+        progress, rule, same = self._compare(call.facts, answer, contract, page, was_first=was_first)
         self._remember(call.facts.signals)
         if not (self._consecutive or answer.waiting):
             self.count, self.stretch = 0, None
@@ -191,19 +193,21 @@ class Record:
         return progress, rule, True
 
     def _compare(
-        self, facts: CallFacts, answer: Answer, contract: ToolContract, *, was_first: bool
+        self, facts: CallFacts, answer: Answer, contract: ToolContract, page: Page | None, *, was_first: bool
     ) -> tuple[Progress, str | None, bool | None]:
         """Returns progress, rule, and whether the answer is the same (None: not known)."""
-        told = facts.progress
+        told, rule = (facts.progress, facts.progress_rule) if page is None else (page.progress, page.rule)
         if told is Progress.UNCHANGED or told is Progress.ADVANCED:
             same = told is Progress.UNCHANGED
             if answer.value is None and answer.lost:
                 answer.value = self.answer if same and self.answer is not None else (told, facts.call_id)
-            return told, facts.progress_rule, same if self.answer is not None else None
+            return told, rule, same if self.answer is not None else None
         if was_first:
             return Progress.FIRST, None, None
         if answer.value is None or self.answer is None:
             return Progress.UNKNOWN, None, None
+        if told is Progress.UNKNOWN and rule is not None and answer.value != self.answer:
+            return told, rule, None
         if self._signals is not None and facts.signals is not None and not (answer.failing or self.failing):
             progress, rule = contract.compare(self._signals, facts.signals, seen=self._items or ())
             if progress is not Progress.UNKNOWN:

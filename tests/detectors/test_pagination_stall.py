@@ -163,6 +163,7 @@ def test_user_turn_resets() -> None:
         run.user_turn = turn
         run.call("pages", "1", "p1", signals=page("a", leads_to="2"))
     assert set() == run.kinds()
+    assert [Progress.FIRST] * 4 == run.progress()
 
 
 def test_write_resets() -> None:
