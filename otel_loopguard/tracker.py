@@ -17,6 +17,7 @@ from otel_loopguard.detectors.agents import Agent
 from otel_loopguard.detectors.answers import Answer, Record, is_terminal
 from otel_loopguard.detectors.claims import Claims
 from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
+from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.rounds import Laps, Mark
 from otel_loopguard.detectors.step import Step
 from otel_loopguard.model import Effect, Finding, Kind, Pattern, Progress, Severity, ToolCall
@@ -36,7 +37,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     digests: int = 1024
     """Distinct calls remembered, the latest half of them for certain; a repeat of a forgotten call is a first."""
-    agents: int = 64
+    agents: int = 256
+    """Agents remembered, the latest half of them for certain."""
     findings: int = 256
     items: int = 16_384
     """Items and cursors remembered a pager; past this, unseen ones are taken for new."""
@@ -85,14 +87,13 @@ class Tracker:
 
     def __init__(self, policy: Policy, *, limits: Limits = _LIMITS) -> None:
         self._policy = policy
-        self._limits = limits
+        self._max_items = limits.items
         detectors = tuple(make() for make in DETECTORS)
         self._judges = tuple(detector.judge for detector in detectors)
         self._always = any(detector.always for detector in detectors)
-        self._records: dict[_Key, Record] = {}
-        self._older: dict[_Key, Record] = {}
-        self._generation = max(1, limits.digests // 2)
-        self._agents: dict[str, Agent] = {}
+        self._records = Recent[_Key, Record](limits.digests)
+        self._agents = Recent[str, Agent](limits.agents)
+        self._first_agent: Agent | None = None
         self._across: Laps | None = None
         self._across_turn = -1
         self._user_turn: int | None = None
@@ -100,7 +101,6 @@ class Tracker:
         self._hard = 0
         self._barriers = 0
         self._claims = Claims(limit=limits.findings)
-        self._evicted_digests = self._evicted_agents = 0
         self._progress_observed = False
         self._new_items: bool | None = None
         self._open_waits: int | None = None
@@ -125,7 +125,7 @@ class Tracker:
             self._start_over(call)
         if contract.noop:
             return _NOT_KNOWN
-        agent = self._agents.get(call.agent) or self._meet(call.agent)
+        agent = self._agents.latest.get(call.agent) or self._meet(call.agent)
         agent.take_turn(call, self._hard)
         answer = Answer(facts, contract)
         if facts.call_digest is not None:
@@ -146,16 +146,18 @@ class Tracker:
             self._across.clear()
 
     def _meet(self, name: str) -> Agent:
-        agents = self._agents
-        if len(agents) == 1 and self._across is None:
-            first = next(iter(agents.values()))
-            self._across, self._across_turn = first.laps.copy_across(), first.lap_turn
-        if len(agents) >= self._limits.agents:
-            del agents[next(iter(agents))]
-            self._evicted_agents += 1
+        agent = self._agents.promote(name)
+        if agent is not None:
+            return agent
         # Rounds start where no agent of this name can have left off that was forgotten before.
-        made = agents[name] = Agent(first_round=self._evicted_agents << 32, hard=self._hard)
-        return made
+        agent = Agent(first_round=self._agents.evicted << 32, hard=self._hard)
+        self._agents.add(name, agent)
+        if self._first_agent is None:
+            self._first_agent = agent
+        elif self._across is None:
+            first = self._first_agent
+            self._across, self._across_turn = first.laps.copy_across(), first.lap_turn
+        return agent
 
     def _weigh(self, agent: Agent, call: ToolCall, answer: Answer, contract: ToolContract) -> Observation:
         """Compares the call with its agent's last equal one, brings all evidence up to date and judges it."""
@@ -170,7 +172,7 @@ class Tracker:
             answer.stand_in(record)
         page = None
         if facts.pattern is Pattern.PAGINATED and not (sibling or answer.denied or answer.failing):
-            page = agent.pages_of(contract, self._hard, self._limits.items).take(call, fresh=record.answer is None)
+            page = agent.pages_of(contract, self._hard, self._max_items).take(call, fresh=record.answer is None)
         progress, rule, counted = record.take(call, answer, contract, in_round=agent.round, page=page)
         again = sibling and not counted
         stretch, stalled, new_items = record.stretch if counted else None, None, facts.new_items
@@ -219,15 +221,10 @@ class Tracker:
             self._new_items = self._new_items or new_items > 0
 
     def _recall(self, key: _Key, epoch: int) -> Record:
-        """Returns the record of a call, a new one if there is none; two generations make the cache."""
-        record = self._records.get(key)
-        if record is not None:
-            return record
-        record = self._older.pop(key, None) or Record(epoch)
-        if len(self._records) >= self._generation:
-            self._evicted_digests += len(self._older)
-            self._older, self._records = self._records, {}
-        self._records[key] = record
+        record = self._records.latest.get(key) or self._records.promote(key)
+        if record is None:
+            record = Record(epoch)
+            self._records.add(key, record)
         return record
 
     def _raise_barrier(self, agent: Agent, call: ToolCall, answer: Answer, *, again: bool, count: int = 0) -> None:
@@ -351,4 +348,4 @@ class Tracker:
     @property
     def evictions(self) -> Evictions:
         """What the limits made this tracker forget."""
-        return Evictions(self._evicted_digests, self._evicted_agents, self._claims.dropped)
+        return Evictions(self._records.evicted, self._agents.evicted, self._claims.dropped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from otel_loopguard import detectors
 from otel_loopguard.detectors import DETECTORS
 from otel_loopguard.model import (
     CallFacts,
@@ -371,24 +373,39 @@ def test_a_call_in_use_is_not_forgotten() -> None:
 
 
 def test_agents_are_bounded_and_evictions_counted() -> None:
-    """The agent that came first is forgotten."""
+    """Agents heard of longest ago are forgotten, half of what is kept at a time."""
     run = Run()
-    run.tracker = Tracker(run.policy, limits=Limits(agents=2))
-    for agent in "abc":
+    run.tracker = Tracker(run.policy, limits=Limits(agents=4))
+    for agent in "abcde":
         run.call(agent=agent)
-    assert 1 == run.tracker.evictions.agents
+    assert 2 == run.tracker.evictions.agents
+
+
+def test_an_agent_at_work_is_not_forgotten() -> None:
+    """However many others come and go, the one that leads stays, and its loop is found."""
+    run = Run()
+    run.tracker = Tracker(run.policy, limits=Limits(agents=4))
+    for number in range(9):
+        run.call("ask", "again", "same", agent="leader")
+        run.call("read", f"{number}", f"{number}", agent=f"helper {number}")
+    assert 5 == run.first(Kind.EXACT_REPEAT)
+    assert [9] == [finding.count for finding in run.found(Kind.EXACT_REPEAT)]
 
 
 def test_agent_that_comes_back_after_it_was_forgotten() -> None:
     """Its rounds are numbered anew, so that no old round looks like the one before."""
     run = Run()
-    run.tracker = Tracker(run.policy, limits=Limits(agents=1))
-    for _ in range(2):
-        for agent in "ab":
-            run.call("read", "x", "y", agent=agent)
-            run.call("read", "z", "y", agent=agent)
+    run.tracker = Tracker(run.policy, limits=Limits(agents=2))
+    run.call("read", "x", "y", agent="a")
+    run.call("read", "z", "y", agent="a")
+    for agent in "bc":
+        run.call("read", "x", "y", agent=agent)
+    assert 1 == run.tracker.evictions.agents
+    run.call("read", "w", "y", agent="a")
+    run.call("read", "z", "y", agent="a")
+    assert 1 == run.seen[-1].repeat_count
+    run.call("read", "z", "y", agent="a")
     assert set() == run.kinds()
-    assert 3 == run.tracker.evictions.agents
 
 
 def test_writes_without_arguments_would_complete_a_repeat() -> None:
@@ -451,9 +468,14 @@ def test_findings_are_in_order() -> None:
 
 
 def test_registry_names_each_kind_once() -> None:
-    """One detector a kind."""
+    """One detector a kind, one module and one page of that name."""
     kinds = [make().kind for make in DETECTORS]
     assert sorted(set(kinds)) == sorted(kinds)
+    folder = Path(detectors.__file__).parent
+    assert [] == [kind for kind in kinds if not (folder / f"{kind}.py").is_file()]
+    assert kinds == [
+        kind for kind in kinds if (folder / f"{kind}.md").read_text(encoding="utf-8").startswith(f"# {kind}\n")
+    ]
 
 
 def test_noop_tools_are_no_evidence() -> None:
