@@ -137,6 +137,14 @@ def test_cycle_with_one_unknown_call() -> None:
     assert Kind.CYCLE not in run.kinds()
 
 
+def test_silent_cycle_is_not_supposed() -> None:
+    """What would be no cycle if all were known is none where arguments are unknown."""
+    run = Run()
+    for number in range(20):
+        run.call(("press", "wait")[number % 2], UNSEEN, "", result_class=ResultClass.SILENCE)
+    assert run.tracker.would_complete is None
+
+
 def test_user_turn_and_agents_part_the_chain() -> None:
     """What no repeat may span, no supposed repeat may."""
     turns = Run()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import MAX_LISTED_CALLS, Lap, Stretch
+from otel_loopguard.detectors.step import MAX_LISTED_CALLS, Lap, Stretch, is_silent
 
 if TYPE_CHECKING:
     from otel_loopguard.model import ToolCall
@@ -188,10 +188,15 @@ class Laps:
         return Lap(stretch, self._period, stretch.count)
 
     def _begin_stretch(self, period: int) -> Stretch | None:
-        """Builds the stretch from the rounds before the open one; None across agents where only one took part."""
+        """Builds the stretch from the rounds before the open one.
+
+        None where every answer was silence, which is no evidence, and across agents where only one took part.
+        """
         before = [self._round(back) for back in range(MIN_PERIODS * period - 1, 0, -1)]
         first = before[:period]
         if self._across and len({calls[0].agent for calls in first}) == 1:
+            return None
+        if all(is_silent(call.facts) for calls in first for call in calls):
             return None
         stretch = Stretch(
             first[0][0].facts.tool,

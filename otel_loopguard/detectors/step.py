@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
-from otel_loopguard.model import ErrorCategory, Kind, Progress, ResultClass, Severity, ToolCall
+from otel_loopguard.model import Effect, ErrorCategory, Kind, Progress, ResultClass, Severity, ToolCall
 
 if TYPE_CHECKING:
+    from otel_loopguard.model import CallFacts
     from otel_loopguard.policy import ToolContract
 
 MAX_LISTED_CALLS: Final = 256
@@ -149,3 +150,8 @@ def allowed_unchanged(contract: ToolContract, result_class: ResultClass | None) 
     if result_class is ResultClass.ACK or result_class is ResultClass.EMPTY:
         return contract.allowed_repeats + QUIET_EXTRA_REPEATS
     return contract.allowed_repeats
+
+
+def is_silent(facts: CallFacts) -> bool:
+    """Tells whether a call gave back nothing at all, so that nobody can say what it did; a write's success says."""
+    return facts.result_class is ResultClass.SILENCE and facts.effect is not Effect.WRITE

@@ -116,9 +116,9 @@ class Suppositions:
                     break
                 reason = reason or next((seen.reason for one in three for seen in one if seen.reason), None)
             else:
-                # Rounds that may all be one call are a repeat, and were judged as that.
+                # Rounds that may all be one call are a repeat, and were judged as that; silence is no evidence.
                 apart = any(not _alike(rounds[at], rounds[at - 1]) for at in range(newest, newest - period, -1))
-                if reason is not None and apart:
+                if reason is not None and apart and not _silent(list(rounds)[-period:]):
                     return reason
         return None
 
@@ -159,3 +159,7 @@ def _alike(one: Round, other: Round) -> bool:
 
 def _order(seen: Seen) -> tuple[str, str]:
     return seen.tool, str(seen.digest)
+
+
+def _silent(rounds: list[Round]) -> bool:
+    return all(seen.result_class is ResultClass.SILENCE for one in rounds for seen in one)

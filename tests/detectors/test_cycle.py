@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_loopguard.model import ErrorCategory, Kind, Severity
+from otel_loopguard.model import ErrorCategory, Kind, ResultClass, Severity
 from tests.detectors.feeding import UNSEEN, Run
 
 
@@ -130,6 +130,32 @@ def test_toggling_writes_are_a_cycle() -> None:
         run.call("read", "flag", "seen")
         run.call("write", "off", "ok")
     assert 9 == run.first(Kind.CYCLE)
+
+
+def test_bare_toggle_is_a_cycle() -> None:
+    """On, off, on, off, on, off: each write differs from the one before, and three rounds of both lead nowhere."""
+    run = Run()
+    for number in range(6):
+        run.call("write", ("on", "off")[number % 2], "ok", result_class=ResultClass.ACK)
+    assert {Kind.CYCLE} == run.kinds()
+    assert 6 == run.first(Kind.CYCLE)
+
+
+def test_silent_rounds_are_quiet() -> None:
+    """Where every answer is silence nobody can say that nothing happened."""
+    run = Run()
+    for number in range(20):
+        run.call("press", ("down", "enter")[number % 2], "", result_class=ResultClass.SILENCE)
+    assert set() == run.kinds()
+
+
+def test_one_answer_among_silent_ones_is_evidence() -> None:
+    """A round that ends with the same sight each time is a cycle, however silent its other steps."""
+    run = Run()
+    for _ in range(3):
+        run.call("press", "down", "", result_class=ResultClass.SILENCE)
+        run.call("look", "screen", "the menu")
+    assert 6 == run.first(Kind.CYCLE)
 
 
 def test_failures_compare_by_category_and_type() -> None:
