@@ -178,6 +178,7 @@ class Tracker:
         stretch, stalled, new_items = record.stretch if counted else None, None, facts.new_items
         if page is not None:
             stretch, stalled, new_items = None if page.rule is not None else stretch, page.stalled, page.new_items
+        barriers_before = self._barriers
         self._raise_barrier(
             agent, call, answer, again=again or progress is Progress.UNCHANGED, count=0 if again else record.count
         )
@@ -205,6 +206,7 @@ class Tracker:
                     stalled,
                     lap,
                     across,
+                    barriers_before,
                     self._barriers,
                 )
             )

@@ -110,8 +110,10 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     stalled_pages: Stretch | None
     lap: Lap | None
     lap_across: Lap | None
+    barriers_before: int
+    """Barriers of DESIGN 6 seen in the run before this call."""
     barriers: int
-    """Barriers of DESIGN 6 seen in the run so far, this call's own included."""
+    """The same with this call's own."""
 
 
 class Claim(msgspec.Struct, frozen=True):
