@@ -330,6 +330,19 @@ def test_secret_is_never_shown() -> None:
     assert repr(root)[2:-1] not in out.getvalue()
 
 
+def test_a_key_shows_its_id_and_whether_it_is_ephemeral() -> None:
+    """Plain and rich representations say everything but the secret, and in its place that it is hidden."""
+    assert "Key(key_id='k1', secret=<hidden>, ephemeral=False)" == repr(KEY)
+    assert [("key_id", "k1"), ("secret", "<hidden>"), ("ephemeral", False)] == KEY.__rich_repr__()
+
+
+@pytest.mark.parametrize("ephemeral", [False, True])
+def test_whether_a_key_is_ephemeral_is_known_wherever_it_is_used(*, ephemeral: bool) -> None:
+    """A keyring and each of its digesters say whether other processes can have the key."""
+    ring = Keyring(Key("k", SECRET, ephemeral=ephemeral))
+    assert [ephemeral] * 3 == [one.ephemeral for one in (ring, ring.environment(), ring.for_trace(TRACE))]
+
+
 # --- keyring ---------------------------------------------------------------------------------------------
 
 
@@ -344,6 +357,31 @@ def test_keyring_gives_what_a_digester_gives() -> None:
         ring.for_trace(TRACE).scope_value,
     )
     assert (Scope.ENVIRONMENT, "") == (ring.environment().scope, ring.environment().scope_value)
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_scope_as_told(scope: Scope) -> None:
+    """A keyring says the scope it was given; untold, it and a digester keep traces apart."""
+    assert scope is Keyring(KEY, scope=scope).scope
+    assert [Scope.TRACE] * 2 == [Keyring(KEY).scope, Digester(KEY, scope_value=TRACE).scope]
+
+
+def test_keys_of_environment_scope_are_derived_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traces share the derived keys that are no trace's own, and the root of all."""
+    derived: list[tuple[str, str]] = []
+    expand = digest.hkdf_expand
+
+    def counted(root: bytes, kind: str, scope: str, scope_value: str) -> bytes:
+        derived.append((kind, scope_value))
+        return expand(root, kind, scope, scope_value)
+
+    monkeypatch.setattr(digest, "hkdf_expand", counted)
+    ring = Keyring(KEY)
+    for trace in (TRACE, OTHER_TRACE):
+        ring.for_trace(trace).business("t", 1)
+        ring.for_trace(trace).call("t", 1)
+        ring.for_trace(trace).call("t", 2)
+    assert [("business", ""), ("call", TRACE), ("call", OTHER_TRACE)] == derived
 
 
 def test_keyring_of_environment_scope() -> None:
@@ -385,16 +423,17 @@ def test_pinned_traces_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = Keyring(KEY)
     for number in range(100):
         ring.for_trace(f"trace-{number}")
-    assert len(ring._traces) + len(ring._older) <= 10  # noqa: SLF001 - the bound is what is tested
+        assert len(ring._traces) + len(ring._older) <= 10  # noqa: SLF001 - the bound is what is tested
     ring.rotate(OTHER_KEY)
     assert {"k1"} == {ring.for_trace(f"trace-{number}").key_id for number in range(95, 100)}
     assert "k2" == ring.for_trace("trace-0").key_id
 
 
-def test_trace_in_use_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("scope", list(Scope))
+def test_trace_in_use_is_not_forgotten(monkeypatch: pytest.MonkeyPatch, scope: Scope) -> None:
     """A trace whose spans keep coming keeps its key however many others pass."""
     monkeypatch.setattr(digest, "MAX_PINNED_TRACES", 10)
-    ring = Keyring(KEY)
+    ring = Keyring(KEY, scope=scope)
     ring.for_trace(TRACE)
     ring.rotate(OTHER_KEY)
     for number in range(100):
