@@ -22,7 +22,6 @@ import signal
 import sys
 import time
 import tomllib
-import traceback
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -94,42 +93,37 @@ class Job(NamedTuple):
 # --- processes --------------------------------------------------------------------------------------------
 
 
-def _forked(act: Callable[[], int], *, quiet: bool = True) -> int:
-    """Run `act` in a forked process that ends with its answer; its id."""
+def _forked(act: Callable[[], int]) -> int:
+    """Run `act` in a forked process that prints nothing and ends with its answer; its id."""
     sys.stdout.flush()
     pid = os.fork()
     if pid:
         return pid
     code = int(Fate.KILLED)
     try:
-        if quiet:
-            silence = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(silence, 1)
-            os.dup2(silence, 2)
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
         code = act()
-    except Exception:  # noqa: BLE001 - nothing may come back into the parent's code
-        traceback.print_exc()
     finally:
-        sys.stdout.flush()
         os._exit(code)
 
 
-def _in_process(act: Callable[[], object], *, quiet: bool = True) -> Any:
-    """What `act` answers, worked out in a forked process, as JSON can carry it."""
+def _in_process(act: Callable[[Callable[[object], None]], object]) -> Iterator[Any]:
+    """What `act`, run in a forked process, tells: each thing as JSON can carry it, as soon as it is told."""
     reading, writing = os.pipe()
 
-    def answer() -> int:
+    def telling() -> int:
         os.close(reading)
         with os.fdopen(writing, "w", encoding="utf-8") as out:
-            json.dump(act(), out)
+            act(lambda told: print(json.dumps(told), file=out, flush=True))
         return 0
 
-    pid = _forked(answer, quiet=quiet)
+    pid = _forked(telling)
     os.close(writing)
-    with os.fdopen(reading, encoding="utf-8") as given:
-        text = given.read()
+    with os.fdopen(reading, encoding="utf-8") as told:
+        yield from map(json.loads, told)
     os.waitpid(pid, 0)
-    return json.loads(text) if text else None
 
 
 def _tried(jobs: Iterable[Job], act: Callable[[Job], int], workers: int) -> Iterator[tuple[Job, Fate]]:
@@ -204,11 +198,11 @@ class _Measuring(_Session):
 class _Trying(_Session):
     """Plugin: instead of running the tests, forks the collected session for each job."""
 
-    def __init__(self, jobs: Sequence[Job], workers: int) -> None:
+    def __init__(self, jobs: Sequence[Job], workers: int, tell: Callable[[object], None]) -> None:
         super().__init__()
         self._jobs = jobs
         self._workers = workers
-        self.fates: list[tuple[int, int]] = []
+        self._tell = tell
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
@@ -228,7 +222,8 @@ class _Trying(_Session):
                     return Fate.KILLED
             return Fate.SURVIVED
 
-        self.fates = [(places[id(job)], fate) for job, fate in _tried(self._jobs, act, self._workers)]
+        for job, fate in _tried(self._jobs, act, self._workers):
+            self._tell((places[id(job)], fate))
         return True
 
 
@@ -309,21 +304,18 @@ def _alone(job: Job) -> int:
 def _measure(group: Group) -> Measured | None:
     """Run the group's tests on the sound code; None where one fails."""
 
-    def act() -> object:
-        tracer = coverage.Coverage(
-            data_file=None, config_file=False, include=[str(ROOT / one) for one in group.modules]
-        )
+    def act(tell: Callable[[object], None]) -> None:
+        paths = [str(ROOT / one) for one in group.modules]
+        tracer = coverage.Coverage(data_file=None, config_file=False, include=paths)
         tracer.start()
         session = _Measuring(tracer)
         code = _pytest(group.tests, session)
         tracer.stop()
-        if code:
-            return None
-        data = tracer.get_data()
-        found = {one: data.contexts_by_lineno(str(ROOT / one)) for one in group.modules}
-        return session.seconds, found
+        if code == 0:
+            data = tracer.get_data()
+            tell((session.seconds, {one: data.contexts_by_lineno(str(ROOT / one)) for one in group.modules}))
 
-    given = _in_process(act)
+    given = next(_in_process(act), None)
     if given is None:
         return None
     lines = {path: {int(line): tests for line, tests in found.items()} for path, found in given[1].items()}
@@ -355,10 +347,8 @@ def _fates(group: Group, jobs: Sequence[Job], workers: int) -> Iterator[tuple[Mu
     together = [job for job in jobs if job.tests and not job.alone]
     alone = [job for job in jobs if job.tests and job.alone]
 
-    def act() -> object:
-        plugin = _Trying(together, workers)
-        _pytest(group.tests, plugin)
-        return plugin.fates
+    def act(tell: Callable[[object], None]) -> None:
+        _pytest(group.tests, _Trying(together, workers, tell))
 
     for place, code in _in_process(act) if together else ():
         if code == Fate.NOT_APPLIED:
