@@ -33,7 +33,7 @@ from otel_loopguard.model import (
     SpanFacts,
     Value,
 )
-from otel_loopguard.policy import Policy
+from otel_loopguard.policy import Policy, ToolContract
 
 MAX_CACHED_NAMES: Final = 4096
 """Names remembered as checked; past this the cache is emptied (names come from outside)."""
@@ -45,6 +45,8 @@ _HOST_KEYS: Final = ("service.instance.id", "host.id", "host.name", "process.pid
 RECORD_DIALECT: Final = "call_record"
 
 _EFFECTS: Final = {Effect.READ.value: Effect.READ, Effect.WRITE.value: Effect.WRITE}
+_MAX_NS: Final = 2**63 - 1
+"""Times further from 1970 than this (292 years) are taken as this: what is kept on disk has 64 bits."""
 _RECORD_TENANT_NAMES: Final = ("tenant.id", "tenant")
 
 
@@ -185,7 +187,7 @@ class FactsReader:
             call = msgspec.structs.replace(call, dispatched=record.dispatched)
         if record.key_id is not None:
             call = msgspec.structs.replace(call, key_id=self._name(record.key_id, digester))
-        start_ns = 0 if record.ts is None else int(record.ts * 1e9)
+        start_ns = 0 if record.ts is None else max(-_MAX_NS, min(_MAX_NS, int(record.ts * 1e9)))
         return SpanFacts(
             trace_id=RECORD_TRACE,
             span_id="",
@@ -232,7 +234,8 @@ class FactsReader:
             except CanonicalError as error:
                 result_unknown = error.reason
         result_class, category = self._classes(reading, outcome, effect, known=result_unknown is None)
-        if result_class is ResultClass.ERROR and outcome is Outcome.OK and self._policy.errors.in_band:
+        failed = result_class is ResultClass.ERROR
+        if failed and outcome is Outcome.OK and self._policy.errors.in_band:
             outcome = Outcome.ERROR
         return CallFacts(
             tool=self._name(tool, digester, NameKind.TOOL) or "",
@@ -253,6 +256,7 @@ class FactsReader:
             policy=self._policy.label,
             idempotency_digest=idempotency,
             business_digest=business,
+            error_digest=_error_digest(reading, contract, digester) if failed else None,
             signals=None
             if result_unknown is not None
             else contract.signals(None if call_unknown else arguments.value, result.value, digester),
@@ -319,6 +323,19 @@ class _Resource:
 
 def _digest_of(value: Value, tool: str, digest: Callable[[str, Value], str]) -> str | None:
     return None if value is None else digest(tool, value)
+
+
+def _error_digest(reading: Reading, contract: ToolContract, digester: Digester) -> str | None:
+    """Digest of a failure's text as the result of no tool, so that one failure is equal whatever tool met it."""
+    text = reading.error_text
+    if text is None and reading.result.unknown is None and isinstance(reading.result.value, str):
+        text = reading.result.value
+    if not text:
+        return None
+    try:
+        return digester.result("", contract.result(text))
+    except CanonicalError:
+        return None
 
 
 def _is_sampled(trace_state: str) -> bool:

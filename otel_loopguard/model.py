@@ -3,7 +3,8 @@
 Invariants: no record here holds content. Arguments, results, error texts and messages exist only in
 `Span` (what was received) and in `dialects.reading` (what a dialect read); `facts` turns both into the
 records below, and from there on only digests, enumerations, counts, times and checked names are left.
-All records are frozen; `msgspec` gives them constructors, equality and encodings.
+All records are frozen; `msgspec` gives them constructors, equality and encodings. What is known of a span is encoded
+as arrays, for the disk that replay keeps it on: nobody else reads it in this form.
 """
 
 from __future__ import annotations
@@ -331,7 +332,7 @@ class BadInput(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 # --- What is known, without content -------------------------------------------------------------------
 
 
-class Mark(msgspec.Struct, frozen=True, gc=False):
+class Mark(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What one declared progress rule saw in one call: a number, a position, a count or a digest.
 
     `value` is None where the rule's path was absent or of the wrong type: unknown, never progress.
@@ -342,7 +343,16 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
     value: float | int | str | tuple[int, ...] | None
 
 
-class Signals(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Extent(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What part of something one call of a ranged reader asked for: from `start`, up to `end` or to the end (None)."""
+
+    of: str
+    """Digest of what is read."""
+    start: float
+    end: float | None
+
+
+class Signals(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
     """Everything a tool's contract makes of one call's content, for comparing with the calls before it.
 
     Numbers are the tool's own (a version, a count); all else is keyed digests, cut to 64 bits for items.
@@ -354,9 +364,43 @@ class Signals(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     cursor: str | None = None
     """Digest of the cursor that this page leads to; None where the page names none."""
     items: tuple[int, ...] | None = None
+    extent: Extent | None = None
 
 
-class CallFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Sketch(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What is kept of a text for telling how alike two are; made and compared by `likeness`, in one process only.
+
+    Words are kept as the hashes that this process gives them (keyed, 64 bits each): no attribute ever holds one.
+    """
+
+    hashes: bytes
+    """At most 256 hashes of distinct words, 8 bytes each; the lowest bit is 1 for a word that holds a digit."""
+    level: int = 0
+    """Of the distinct words one in 2 ** `level` was kept."""
+    distinct: int = 0
+    words: int = 0
+    """Words counted, repeats included."""
+    length: int = 0
+    """Characters of the whole text."""
+    numbers: tuple[float, ...] = ()
+    """The first numbers of the text, at most 16, in order."""
+
+
+class Likenesses(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
+    """What can be compared by likeness of one call; it stays in this process, only counts made of it leave."""
+
+    arguments: Sketch | None = None
+    """All words of the arguments; None where none of them is free text."""
+    frame: str | None = None
+    """Keyed digest of the arguments with a constant in place of each free text."""
+    identity: str | None = None
+    """Keyed digest of the declared `identity_args`."""
+    result: Sketch | None = None
+    """Of a text result, of an error's text, and of any result where the arguments hold free text."""
+    result_is_text: bool = False
+
+
+class CallFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
     """What is known of one tool call itself: what a span's `loopguard.*` attributes hold.
 
     Digests are 32 lower-case hex characters; equal digests mean equal calls only within equal
@@ -384,16 +428,35 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     state_digest: str | None = None
     idempotency_digest: str | None = None
     business_digest: str | None = None
+    error_digest: str | None = None
+    """Of a failure's text, equal across tools."""
     signals: Signals | None = None
     progress: Progress | None = None
     """As the producer computed it; None where the content was here and `signals` decides."""
     progress_rule: str | None = None
     terminal: bool | None = None
     new_items: int | None = None
+    covered: bool | None = None
+    """Whether a ranged reader had read all of this before, as the producer computed it."""
     repeat_count: int | None = None
+    result_words: int | None = None
+    """Words of a text result, 64 for any more; None for a result that is no text, or not known."""
+    likenesses: Likenesses | None = None
+    """None where nothing of the call is free text, or the content was not here; the counts below were then made
+    where it was. None there: not measured."""
+    near_repeat_count: int | None = None
+    """How many calls in a row, this one included, put the same thing in other words; 1: this one is the first."""
+    near_repeat_alike: int | None = None
+    """How many of them, up to this one, came in consecutive rounds with the same answer or alike failures."""
+    near_result_count: int | None = None
+    """How many calls equal to this one gave text alike to the first's, this one included; 1: it is the first."""
+    near_result_alike: int | None = None
+    """Likeness of this call's text to that first one's in per cent, rounded down."""
+    result_moving: bool | None = None
+    """True where these texts grow, or a number in them goes one way, so that they show progress."""
 
 
-class ChatFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ChatFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
     """What is known of one model response. `requested` is in the response's order and may be empty."""
 
     requested: tuple[str, ...] | None = None
@@ -406,7 +469,7 @@ class ChatFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     model: str | None = None
 
 
-class DecisionFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class DecisionFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
     """One guard decision other than `allow`."""
 
     call_id: str | None
@@ -417,7 +480,7 @@ class DecisionFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     call_digest: str | None = None
 
 
-class SpanFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class SpanFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
     """What is known of one span: where it stands, what it is, and the facts of that role.
 
     `trace_id` is empty for a call record, whose place is given by `run_id` and `sequence` alone.
@@ -479,6 +542,7 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     user_turn: int = 1
     attempt: str | None = None
     session: str | None = None
+    task: str | None = None
     facts: CallFacts
     start_ns: int = 0
     end_ns: int | None = None
@@ -563,6 +627,19 @@ class Finding(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     calls: tuple[int, ...] = ()
     rule: str | None = None
     """The declared rule or bound that decided, where one did."""
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A guard's answer for one proposed call.
+
+    `reason` is the kind of the finding that the call would complete (None: none), `count` how often it would
+    then have come. `enforced` is False for a prediction.
+    """
+
+    action: Action
+    enforced: bool = False
+    reason: Kind | None = None
+    count: int = 0
 
 
 class GuardEntry(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -84,6 +84,7 @@ def _calls(ordered: list[SpanFacts], scope: Scope) -> tuple[ToolCall, ...]:
                     user_turn=user_turn if scope is Scope.RUN else 1,
                     attempt=record.attempt,
                     session=record.conversation,
+                    task=record.task,
                     facts=record.call,
                     start_ns=record.start_ns,
                     end_ns=record.end_ns,

@@ -34,6 +34,7 @@ SCHEMA_VERSION: Final = 1
 MAX_REQUESTED: Final = 1024
 """Call ids of one model response that are read; more than this is malformed."""
 
+_WHOLE: Final = 100
 _HEX32: Final = re.compile(r"[0-9a-f]{32}")
 _HEX8: Final = re.compile(r"[0-9a-f]{8}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
@@ -85,7 +86,7 @@ class OwnAttributes(msgspec.Struct, kw_only=True):
             changes["result_unknown"] = None
         if "contract" in changes or "key_id" in changes:
             # Digests made here, with another key or contract, cannot stand beside the producer's.
-            for name in ("call_digest", "result_digest", "business_digest", "idempotency_digest"):
+            for name in ("call_digest", "result_digest", "business_digest", "idempotency_digest", "error_digest"):
                 changes.setdefault(name, None)
             if changes["call_digest"] is None:
                 changes.setdefault("call_unknown", Unknown.NOT_CAPTURED)
@@ -157,6 +158,11 @@ def _positive(value: Value) -> int | None:
     return _count(value) or None
 
 
+def _per_cent(value: Value) -> int | None:
+    count = _count(value)
+    return count if count is not None and count <= _WHOLE else None
+
+
 def _flag(value: Value) -> bool | None:
     return value if isinstance(value, bool) else None
 
@@ -191,6 +197,7 @@ _CALL_FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     attr.STATE_DIGEST: ("state_digest", _digest),
     attr.IDEMPOTENCY_DIGEST: ("idempotency_digest", _digest),
     attr.BUSINESS_DIGEST: ("business_digest", _digest),
+    attr.ERROR_DIGEST: ("error_digest", _digest),
     attr.CALL_UNKNOWN: ("call_unknown", _one_of(Unknown)),
     attr.RESULT_UNKNOWN: ("result_unknown", _one_of(Unknown)),
     attr.KEY_ID: ("key_id", _name),
@@ -206,5 +213,12 @@ _CALL_FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     attr.PROGRESS_RULE: ("progress_rule", _matching(_RULE)),
     attr.TERMINAL: ("terminal", _flag),
     attr.NEW_ITEMS: ("new_items", _count),
+    attr.COVERED: ("covered", _flag),
     attr.REPEAT_COUNT: ("repeat_count", _count),
+    attr.RESULT_WORDS: ("result_words", _count),
+    attr.NEAR_REPEAT_COUNT: ("near_repeat_count", _positive),
+    attr.NEAR_REPEAT_ALIKE: ("near_repeat_alike", _positive),
+    attr.NEAR_RESULT_COUNT: ("near_result_count", _positive),
+    attr.NEAR_RESULT_ALIKE: ("near_result_alike", _per_cent),
+    attr.RESULT_MOVING: ("result_moving", _flag),
 }

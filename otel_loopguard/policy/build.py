@@ -82,11 +82,14 @@ class _Builder:
         self._resolver = resolver
         given = top["defaults"].values if top["defaults"] is not None else {}
         self._defaults = Defaults(**given)
+        names = frozenset(top["noop_tools"])
+        # A tool that the owner describes is what the description says, unless the owner also calls it a no-op.
+        self._noops = names if "noop_tools" in top else names - top["tools"].keys()
 
     def policy(self, contracts: Mapping[str, ToolContract]) -> Policy:
         top = self._top
         tools = dict(contracts)
-        for name in top["noop_tools"]:
+        for name in sorted(self._noops):
             if name not in tools:
                 tools[name] = self._bare(name, noop=True)
         return Policy(
@@ -98,7 +101,7 @@ class _Builder:
             actions=tuple(Ladder(step) for step in top["actions"]),
             identity=top["identity"],
             defaults=self._defaults,
-            noop_tools=frozenset(top["noop_tools"]),
+            noop_tools=self._noops,
             errors=self._errors(),
             digest8=_digest8(_plain(top)),
             tools=tools,
@@ -121,7 +124,7 @@ class _Builder:
 
     def contract(self, name: str, tool: Section) -> ToolContract:
         """The contract of one declared tool."""
-        return self._made(name, tool, declared=True, noop=name in self._top["noop_tools"])
+        return self._made(name, tool, declared=True, noop=name in self._noops)
 
     def _made(self, name: str, tool: Section, *, declared: bool, noop: bool) -> ToolContract:
         polling, pagination = self._polling(tool), self._pagination(tool)

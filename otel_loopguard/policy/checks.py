@@ -31,7 +31,7 @@ def check_policy(top: Section, problems: Problems) -> frozenset[str]:
         if tool.sound:
             before = problems.count
             check_tool(tool, problems)
-            if name in top["noop_tools"]:
+            if "noop_tools" in top and name in top["noop_tools"]:
                 _check_noop(tool, problems)
             if problems.count == before:
                 sound.add(name)

@@ -6,13 +6,14 @@ any value. A contract is immutable; where nothing is declared, its methods retur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
-from otel_loopguard.model import Effect, Pattern, Progress, Signals, Value
+from otel_loopguard.model import Effect, Extent, Pattern, Progress, Signals, Value
 from otel_loopguard.policy import progress as rules
 from otel_loopguard.policy.paths import DROP, Path, Readable
 from otel_loopguard.policy.patterns import Pattern as TextPattern
@@ -214,12 +215,19 @@ class ToolContract(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             digester: makes 32 hex characters of a state and 64 bits of an item.
         """
         if not self.has_progress:
-            return None
+            return None if self.range is None else Signals(extent=self._extent(arguments, digester))
         state, terminal = self._state(result, digester)
         marks = rules.marks(self.progress, arguments, result, digester)
         seen = [mark.value for mark in marks if isinstance(mark.value, tuple)]
         items = tuple(dict.fromkeys(item for found in seen for item in found)) if seen else None
-        return Signals(marks=marks, state=state, terminal=terminal, cursor=self._cursor(result, digester), items=items)
+        return Signals(
+            marks=marks,
+            state=state,
+            terminal=terminal,
+            cursor=self._cursor(result, digester),
+            items=items,
+            extent=self._extent(arguments, digester),
+        )
 
     def _state(self, result: Value, digester: rules.Digests) -> tuple[str | None, bool | None]:
         if self.polling is None or self.polling.state is None:
@@ -235,6 +243,20 @@ class ToolContract(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             return None
         found = self.pagination.cursor.read(result)
         return None if found is None or found == "" else rules.digest_of(found, digester)
+
+    def _extent(self, arguments: Value, digester: rules.Digests) -> Extent | None:
+        """What a ranged reader was asked for; None where its start or what it reads is not told."""
+        if self.range is None:
+            return None
+        read, start = self.range.key.read(arguments), _number(self.range.start.read(arguments))
+        of = None if read is None or start is None else rules.digest_of(read, digester)
+        if of is None or start is None:
+            return None
+        told = None if self.range.length is None else self.range.length.read(arguments)
+        length = _number(told)
+        if told is not None and (length is None or length < 0):
+            return None
+        return Extent(of, start, None if length is None else start + length)
 
     def compare(
         self, before: Signals | None, now: Signals | None, seen: Container[int] = _NOTHING_SEEN
@@ -262,6 +284,17 @@ class ToolContract(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             moved = before.cursor != now.cursor
             judged.append((Progress.ADVANCED if moved else Progress.UNCHANGED, f"{self._cursor_name} changes"))
         return rules.combine(judged)
+
+
+def _number(value: Value) -> float | None:
+    """A finite number as it is; text such as "120" is none, and a bool is not one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _judged_state(before: Signals | None, now: Signals, path: str) -> rules.Judged:

@@ -187,7 +187,11 @@ POLICY: Final = Table(
             Choice(CONTENTS), "What a processor removes from spans: all content, that of tools, or nothing.", "drop_all"
         ),
         "defaults": Field(DEFAULTS, "For every tool.", None),
-        "noop_tools": Field(Listed(Text()), "Tools that do nothing, such as a notepad for thoughts.", ()),
+        "noop_tools": Field(
+            Listed(Text()),
+            "Tools that do nothing, such as a notepad for thoughts; a tool under `tools` is none unless named here.",
+            ("think",),
+        ),
         "identity": Field(
             Listed(Text(), high=16), "Context attributes that are part of what a call is, such as a tenant's id.", ()
         ),

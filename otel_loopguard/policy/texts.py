@@ -47,6 +47,7 @@ TEXTS: Final = (
             r"|\bnot (?:authori[sz]ed|permitted)\b|\boperation not allowed\b|\b(?:needs|requires|awaiting) approval\b"
             r"|\bapproval (?:is )?required\b|\binsufficient (?:permissions?|privileges?|rights|scopes?)\b"
             r"|\bauthentication (?:is )?(?:required|failed)\b|\beacces\b"
+            r"|\b(?:token|credentials?|session|certificate|password|licen[cs]e)s? (?:has |have |is |are )?expired\b"
         ),
     ),
     (

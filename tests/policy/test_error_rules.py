@@ -191,7 +191,7 @@ def test_a_text_that_says_more_than_done(text: str) -> None:
         ("Invalid argument: count", ErrorCategory.VALIDATION),
         ("12:01:11 connect to box port 22: timed out (try 37)", ErrorCategory.UNKNOWN),
         ("service temporarily unavailable, 503", ErrorCategory.UNKNOWN),
-        ("token expired", ErrorCategory.UNKNOWN),
+        ("token expired", ErrorCategory.PERMISSION),
         ("all good\npermission denied", ErrorCategory.UNKNOWN),
         ("", ErrorCategory.UNKNOWN),
     ],
