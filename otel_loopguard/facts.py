@@ -19,6 +19,7 @@ from otel_loopguard.dialects import payload
 from otel_loopguard.dialects.own import OwnAttributes, read_own
 from otel_loopguard.dialects.reading import NOT_CAPTURED, Reading
 from otel_loopguard.digest import Digester, NameKind, checked_name
+from otel_loopguard.likeness import count_words, framed, sketch_of
 from otel_loopguard.model import (
     CallFacts,
     CallRecord,
@@ -26,7 +27,9 @@ from otel_loopguard.model import (
     DeniedBy,
     Effect,
     ErrorCategory,
+    Likenesses,
     Outcome,
+    Pattern,
     ResultClass,
     Role,
     Span,
@@ -37,6 +40,12 @@ from otel_loopguard.policy import Policy, ToolContract
 
 MAX_CACHED_NAMES: Final = 4096
 """Names remembered as checked; past this the cache is emptied (names come from outside)."""
+
+MOST_WORDS: Final = 64
+"""Words counted of a text result: more make no difference to any rule."""
+
+COMPARED_WORDS: Final = 4
+"""Fewest words of a text worth comparing: of three words one that differs leaves a likeness of 0.5."""
 
 RECORD_TRACE: Final = ""
 """`SpanFacts.trace_id` of a call record."""
@@ -221,22 +230,26 @@ class FactsReader:
         arguments, result = reading.arguments, reading.result
         call_unknown, result_unknown = arguments.unknown, result.unknown
         call_digest = business = idempotency = result_digest = None
+        normal = given = None
         if call_unknown is None:
             try:
-                call_digest = digester.call(tool, contract.arguments(arguments.value), identity=identity)
+                normal = contract.arguments(arguments.value)
+                call_digest = digester.call(tool, normal, identity=identity)
                 business = _digest_of(contract.business(arguments.value), tool, digester.business)
                 idempotency = _digest_of(contract.idempotency(arguments.value), tool, digester.idempotency)
             except CanonicalError as error:
                 call_digest, call_unknown = None, error.reason
         if result_unknown is None:
             try:
-                result_digest = digester.result(tool, contract.result(result.value))
+                given = contract.result(result.value)
+                result_digest = digester.result(tool, given)
             except CanonicalError as error:
                 result_unknown = error.reason
         result_class, category = self._classes(reading, outcome, effect, known=result_unknown is None)
         failed = result_class is ResultClass.ERROR
         if failed and outcome is Outcome.OK and self._policy.errors.in_band:
             outcome = Outcome.ERROR
+        text = reading.error_text if failed and reading.error_text is not None else given
         return CallFacts(
             tool=self._name(tool, digester, NameKind.TOOL) or "",
             call_id=None if reading.call_id is None else checked_name(reading.call_id, digester, kind=NameKind.CALL_ID),
@@ -257,6 +270,8 @@ class FactsReader:
             idempotency_digest=idempotency,
             business_digest=business,
             error_digest=_error_digest(reading, contract, digester) if failed else None,
+            result_words=count_words(given, MOST_WORDS) if isinstance(given, str) else None,
+            likenesses=None if outcome is Outcome.DENIED else _likenesses(normal, text, contract, digester),
             signals=None
             if result_unknown is not None
             else contract.signals(None if call_unknown else arguments.value, result.value, digester),
@@ -323,6 +338,28 @@ class _Resource:
 
 def _digest_of(value: Value, tool: str, digest: Callable[[str, Value], str]) -> str | None:
     return None if value is None else digest(tool, value)
+
+
+def _likenesses(normal: Value, result: Value, contract: ToolContract, digester: Digester) -> Likenesses | None:
+    """What of a call can be compared by likeness; None for short values and structures, which is most calls."""
+    parts = framed(normal)
+    is_text = isinstance(result, str)
+    if (
+        parts is None
+        and not contract.identity_args
+        and not (is_text and count_words(result, COMPARED_WORDS) == COMPARED_WORDS)
+    ):
+        return None
+    if contract.noop or contract.pattern is not Pattern.PLAIN:
+        return None
+    identity = contract.identity(normal)
+    return Likenesses(
+        arguments=None if parts is None else parts.wording,
+        frame=None if parts is None else digester.call(contract.tool, parts.frame),
+        identity=None if identity is None else digester.call(contract.tool, identity),
+        result=None if result is None else sketch_of(result),
+        result_is_text=is_text,
+    )
 
 
 def _error_digest(reading: Reading, contract: ToolContract, digester: Digester) -> str | None:

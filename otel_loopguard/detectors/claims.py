@@ -100,6 +100,7 @@ def _finding(claimed: _Claimed) -> Finding:
     return Finding(
         kind=claim.kind,
         severity=claim.severity,
+        basis=claim.basis,
         tool=stretch.tool,
         agent=stretch.agent,
         count=claim.count,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
-from otel_loopguard.model import Effect, ErrorCategory, Kind, Progress, ResultClass, Severity, ToolCall
+from otel_loopguard.model import Basis, Effect, ErrorCategory, Kind, Progress, ResultClass, Severity, ToolCall
 
 if TYPE_CHECKING:
     from otel_loopguard.model import CallFacts
@@ -125,6 +125,7 @@ class Claim(msgspec.Struct, frozen=True):
     count: int
     period: int | None = None
     rule: str | None = None
+    basis: Basis = Basis.DIGEST
 
 
 class Detector(Protocol):

@@ -1,0 +1,243 @@
+"""How alike two texts are, told from bounded sketches of their words instead of the texts.
+
+Invariants: pure, bounded work and memory whatever the text; words are compared as the hashes that Python gives
+strings, which are keyed and differ from process to process, so that a sketch tells nothing where it is kept and
+means nothing anywhere else. Only the equality of two hashes decides anything, and which words a large text is
+judged by does not depend on them: the same two texts are equally alike in every process.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from array import array
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Final, TypeAlias
+
+import msgspec
+
+from otel_loopguard.model import Sketch, Value
+
+MAX_KEPT_WORDS: Final = 256
+"""Distinct words kept of a text. With more, a sample of 128 to 256 errs by about 0.04 (one standard deviation)."""
+
+MAX_NUMBERS: Final = 16
+"""Numbers kept of a text."""
+
+MAX_LOOKED_AT: Final = 16_384
+"""Characters looked at from each end of a text; what lies between in a longer one is told by its length alone."""
+
+MAX_PIECES: Final = 4_096
+"""Values of one structure looked at for words."""
+
+MAX_DEPTH: Final = 32
+"""Levels of one structure looked at for words."""
+
+FREE_TEXT_WORDS: Final = 3
+"""Words, parted by white space, that make a string free text: wording, not an id, a path, a date or a name.
+Source: titles of three words that a model reworded (complaint C14); addresses and paths have no white space."""
+
+_WORD: Final = re.compile(r"\w+")
+_DIGIT: Final = re.compile(r"\d")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+_BITS: Final = 63
+_MAX_DIGITS: Final = 300
+"""Characters of a number that are read: a float holds no more than 308 digits."""
+_FREE_TEXT: Final = "\x00free text"
+"""Stands in a frame where free text was. No JSON text that a model writes holds it; two frames are all it must part."""
+
+Words: TypeAlias = frozenset[int]
+"""The unpacked hashes of a sketch."""
+
+
+class Framed(msgspec.Struct, frozen=True):
+    """Arguments of which some are free text: `frame` is the rest, `wording` all words."""
+
+    frame: Value
+    wording: Sketch
+
+
+# --- sketches -------------------------------------------------------------------------------------------
+
+
+def sketch(text: str) -> Sketch:
+    """Returns the sketch of a text.
+
+    Args:
+        text: of any length; of more than 32,768 characters the first and the last 16,384 are looked at.
+
+    Cost: about 1 µs for 4 words; bounded by `MAX_LOOKED_AT`.
+    """
+    seen = text if len(text) <= 2 * MAX_LOOKED_AT else f"{text[:MAX_LOOKED_AT]} {text[-MAX_LOOKED_AT:]}"
+    found = _WORD.findall(seen.casefold())
+    distinct = set(found)
+    level, kept = 0, distinct
+    while len(kept) > MAX_KEPT_WORDS:
+        # Which words stay is decided by a checksum, not by the hash, or it would differ from process to process.
+        level += 1
+        mask = (1 << level) - 1
+        kept = {word for word in kept if not zlib.crc32(word.encode("utf-8", "surrogatepass")) & mask}
+    if _DIGIT.search(seen) is None:
+        return Sketch(_packed(kept, ()), level, len(distinct), len(found), len(text))
+    with_digits = {word for word in kept if not word.isalpha() and _DIGIT.search(word)}
+    numbers = tuple(float(match[0][:_MAX_DIGITS]) for match in islice(_NUMBER.finditer(seen), MAX_NUMBERS))
+    return Sketch(_packed(kept - with_digits, with_digits), level, len(distinct), len(found), len(text), numbers)
+
+
+def _packed(words: Iterable[str], with_digits: Iterable[str]) -> bytes:
+    hashes = array("q", [hash(word) & ~1 for word in words])
+    hashes.extend([hash(word) | 1 for word in with_digits])
+    return hashes.tobytes()
+
+
+def sketch_of(value: Value) -> Sketch:
+    """Returns the sketch of the words in any value: of a text itself, of a structure's names and leaves."""
+    if isinstance(value, str):
+        return sketch(value)
+    pieces: list[str] = []
+    _collect(value, pieces, MAX_DEPTH)
+    return sketch(" ".join(pieces))
+
+
+def _collect(value: Value, pieces: list[str], depth: int) -> None:
+    if len(pieces) >= MAX_PIECES or depth == 0:
+        return
+    if isinstance(value, str):
+        pieces.append(value)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            pieces.append(str(name))
+            _collect(inner, pieces, depth - 1)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _collect(inner, pieces, depth - 1)
+    elif isinstance(value, bool | int | float):
+        pieces.append(str(value) if not isinstance(value, int) or value.bit_length() <= _BITS else "0")
+
+
+def framed(arguments: Value) -> Framed | None:
+    """Parts arguments into free text and what identifies the action: ids, paths, numbers, short values, names.
+
+    Args:
+        arguments: as the call digest sees them.
+
+    Returns:
+        None where no string in them has `FREE_TEXT_WORDS` words or more.
+
+    Cost: about 0.5 µs for arguments without free text.
+    """
+    if isinstance(arguments, dict):
+        for value in arguments.values():
+            if isinstance(value, str):
+                if len(value) > FREE_TEXT_WORDS and is_free_text(value):
+                    break
+            elif isinstance(value, dict | list):
+                break
+        else:
+            return None  # most calls: only ids, numbers and short words
+    frame = _frame(arguments, MAX_DEPTH)
+    return None if frame is arguments else Framed(frame, sketch_of(arguments))
+
+
+def _frame(value: Value, depth: int) -> Value:
+    if isinstance(value, str):
+        return _FREE_TEXT if is_free_text(value) else value
+    if depth == 0:
+        return value
+    if isinstance(value, dict):
+        changed = None
+        for name, inner in value.items():
+            new = _frame(inner, depth - 1)
+            if new is not inner:
+                changed = dict(value) if changed is None else changed
+                changed[name] = new
+        return value if changed is None else changed
+    if isinstance(value, list | tuple):
+        items = [_frame(inner, depth - 1) for inner in value]
+        return value if all(new is inner for new, inner in zip(items, value, strict=True)) else items
+    return value
+
+
+def is_free_text(text: str) -> bool:
+    """Tells whether a string is wording: at least `FREE_TEXT_WORDS` words parted by white space."""
+    return len(text.split(None, FREE_TEXT_WORDS - 1)) == FREE_TEXT_WORDS
+
+
+def count_words(text: str, most: int) -> int:
+    """Returns how many words, parted by white space, a text has; `most` for any more. Cost: by `most`."""
+    return min(most, len(text[: most * _LONG_WORD].split(None, most)))
+
+
+_LONG_WORD: Final = 64
+"""Characters a word may have on average before counting stops short of the end of a text."""
+
+# --- comparing ------------------------------------------------------------------------------------------
+
+
+def words_of(one: Sketch) -> Words:
+    """Unpacks a sketch for comparing. Cost: about 4 µs for 256 words."""
+    return frozenset(array("q", one.hashes))
+
+
+def likeness(one: Sketch, other: Sketch) -> float:
+    """Returns how alike two texts are: shared distinct words / all distinct words, case aside.
+
+    Returns:
+        0 to 1, exactly so where neither has more than 256 distinct words, else by a sample; 1 for two empty texts.
+    """
+    if one.hashes == other.hashes and one.distinct == other.distinct:
+        return 1.0
+    shared = _shared(one, other)
+    union = one.distinct + other.distinct - shared
+    return min(1.0, shared / union) if union > 0 else 1.0
+
+
+def per_cent(one: Sketch, other: Sketch) -> int:
+    """Returns the likeness in whole per cent, rounded down, so that 95 means at least 0.95."""
+    return int(likeness(one, other) * 100 + 1e-9)  # 0.57 * 100 is a little less than 57
+
+
+def _shared(one: Sketch, other: Sketch) -> float:
+    """How many distinct words both texts hold; exact where all are kept, else estimated from the coarser sample."""
+    words, others = words_of(one), words_of(other)
+    shared = len(words & others)
+    if one.level == other.level == 0:
+        return shared
+    if one.level == other.level:
+        return shared * (one.distinct + other.distinct) / max(len(words) + len(others), 1)
+    # The finer sample holds every word of its text that the coarser one could, so what part of the coarser it
+    # holds is what part of that text the other shares.
+    coarse, sample = (one, words) if one.level > other.level else (other, others)
+    return shared * coarse.distinct / max(len(sample), 1)
+
+
+def only_numbers_differ(one: Sketch, other: Sketch) -> bool:
+    """Tells whether two texts have the same words, but for those that hold a digit."""
+    return all(word & 1 for word in words_of(one) ^ words_of(other))
+
+
+def answers_what_is_new(question: Sketch, answer: Sketch, other_question: Sketch, other_answer: Sketch) -> bool:
+    """Tells whether an answer names what its question holds and the other did not: then it answers that question.
+
+    Templates give answers that are much alike and still each the right one: "In Oslo it is 12 degrees".
+    """
+    new_words = words_of(question) - words_of(other_question)
+    return bool(new_words and not new_words.isdisjoint(words_of(answer) - words_of(other_answer)))
+
+
+def direction(one: Sketch, later: Sketch) -> int:
+    """Returns where the numbers of a text went: 1 up, -1 down, 0 nowhere. The first that differs decides, as in a clock."""
+    for before, after in zip(one.numbers, later.numbers, strict=False):
+        if before != after:
+            return 1 if after > before else -1
+    return 0
+
+
+def grew(one: Sketch, later: Sketch) -> bool:
+    """Tells whether a text is an earlier one with more added: longer, with nearly all of its words."""
+    return later.length > one.length and later.words >= one.words and _shared(one, later) >= _HELD * one.distinct
+
+
+_HELD: Final = 0.95
+"""Part of an earlier text's distinct words that a text it has grown into still holds; a cursor line may change."""
