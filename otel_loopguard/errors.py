@@ -26,5 +26,9 @@ class InputError(LoopGuardError):
     """An input file or stream cannot be read at all."""
 
 
+class SpillError(LoopGuardError):
+    """Temporary data cannot be kept on disk, most often because it is full."""
+
+
 class MissingExtraError(LoopGuardError):
     """An optional part is not installed; the message names the extra to install."""

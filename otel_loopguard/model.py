@@ -3,8 +3,8 @@
 Invariants: no record here holds content. Arguments, results, error texts and messages exist only in
 `Span` (what was received) and in `dialects.reading` (what a dialect read); `facts` turns both into the
 records below, and from there on only digests, enumerations, counts, times and checked names are left.
-All records are frozen; `msgspec` gives them constructors, equality and encodings. What is known of a span is encoded
-as arrays, for the disk that replay keeps it on: nobody else reads it in this form.
+All records are frozen; `msgspec` gives them constructors, equality and encodings. Most of what is known of a span is
+encoded as arrays, for the disk that replay keeps it on: nobody else reads it in this form.
 """
 
 from __future__ import annotations
@@ -456,7 +456,7 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=
     """True where these texts grow, or a number in them goes one way, so that they show progress."""
 
 
-class ChatFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
+class ChatFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What is known of one model response. `requested` is in the response's order and may be empty."""
 
     requested: tuple[str, ...] | None = None
@@ -469,7 +469,7 @@ class ChatFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=
     model: str | None = None
 
 
-class DecisionFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
+class DecisionFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One guard decision other than `allow`."""
 
     call_id: str | None

@@ -1,13 +1,12 @@
 """From received spans and call records to one report a run, in bounded memory.
 
 Invariants: content is digested at once and never kept; the reports do not depend on the order in which items
-came. Facts above `spill_after_spans` go to a private temporary database that has no name and is gone when the
-process ends; it holds digests, numbers that progress rules compare, and checked names.
+came. Facts above `spill_after_spans` go to disk (`spill`): digests, numbers that progress rules compare, and
+checked names.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -19,6 +18,7 @@ from otel_loopguard.digest import Digester
 from otel_loopguard.facts import FactsReader
 from otel_loopguard.model import CallRecord, Flag, Role, Run, Span, SpanFacts, ToolCall, Verdict
 from otel_loopguard.policy import Policy
+from otel_loopguard.spill import Spill, cut_order, run_order
 from otel_loopguard.tracker import Observation
 from otel_loopguard.verdict import judge
 
@@ -27,8 +27,6 @@ DEFAULT_SPILL_AFTER_SPANS: Final = 100_000
 
 DEFAULT_MAX_GROUP_SPANS: Final = 250_000
 """Spans looked at together at most; a group that is larger is cut by time, and its runs say `run_limit`."""
-
-_SPILL_CACHE_KIB: Final = 65_536
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,43 +72,54 @@ class Replay:
         self._policy = policy
         self._reader = FactsReader(policy, lambda _: digester)
         self._grouper = Grouper()
-        self._starts: list[int] = []
-        self._held: list[tuple[int, SpanFacts]] = []
-        self._spill: _Spill | None = None
+        self._held: dict[int, list[SpanFacts]] = {}
+        """By the grouper's node."""
+        self._held_spans = 0
+        self._spill: Spill | None = None
         self._spill_after = spill_after_spans
         self._max_group = max_group_spans
         self.counts = Counts()
 
     def add(self, item: Span | CallRecord | SpanFacts) -> None:
-        """Takes one span, call record, or facts made elsewhere."""
+        """Takes one span, call record, or facts made elsewhere.
+
+        Raises:
+            SpillError: the disk is full.
+        """
+        counts = self.counts
         if isinstance(item, Span):
+            counts.spans += 1
             facts = self._reader.of_span(item)
         elif isinstance(item, CallRecord):
+            counts.records += 1
             facts = self._reader.of_record(item)
         else:
-            facts = item
-        counts = self.counts
-        if isinstance(item, CallRecord):
-            counts.records += 1
-        else:
             counts.spans += 1
+            facts = item
         if facts.call is not None:
             counts.tool_spans += 1
         if facts.role is not Role.OTHER and facts.dialect is not None:
             counts.dialects[facts.dialect] += 1
         node = self._grouper.add(facts)
-        self._held.append((node, facts))
-        if len(self._held) >= self._spill_after:
+        held = self._held.get(node)
+        if held is None:
+            self._held[node] = [facts]
+        else:
+            held.append(facts)
+        self._held_spans += 1
+        if self._held_spans >= self._spill_after:
             if self._spill is None:
-                self._spill = _Spill()
-            self._spill.put(self._held)
-            self._held.clear()
+                self._spill = Spill()
+            self._let_go(self._spill)
 
     def reports(self) -> Iterator[RunReport]:
         """Judges every run once, ordered by the start of its group, then of the run.
 
         Yields:
             One report a run. Memory: the largest group, at most `max_group_spans` spans.
+
+        Raises:
+            SpillError: the disk is full.
         """
         for group, cut in self._groups():
             for run in assemble(group, self._policy):
@@ -120,23 +129,27 @@ class Replay:
                 self.counts.calls += len(limited.calls)
                 yield RunReport(verdict=verdict, calls=limited.calls, observations=observations)
 
-    def _groups(self) -> Iterator[tuple[list[SpanFacts], bool]]:
-        if self._spill is None:
-            groups: dict[int, list[SpanFacts]] = {}
-            for node, facts in self._held:
-                groups.setdefault(self._grouper.group(node), []).append(facts)
-            self._held.clear()
-            for spans in sorted(groups.values(), key=_first_start):
-                yield from _cut(spans, self._max_group)
-            return
-        self._spill.put(self._held)
+    def _let_go(self, spill: Spill) -> None:
+        spill.put(self._held)
         self._held.clear()
-        yield from self._spill.groups(self._grouper, self._max_group)
-        self._spill = None
+        self._held_spans = 0
+
+    def _groups(self) -> Iterator[tuple[list[SpanFacts], bool]]:
+        if self._spill is not None:
+            self._let_go(self._spill)
+            yield from self._spill.groups(self._grouper, self._max_group)
+            self._spill = None
+            return
+        groups: dict[int, list[SpanFacts]] = {}
+        for node, spans in self._held.items():
+            groups.setdefault(self._grouper.group(node), []).extend(spans)
+        self._held.clear()
+        for spans in sorted(groups.values(), key=_first):
+            yield from _cut(spans, self._max_group)
 
 
-def _first_start(spans: Iterable[SpanFacts]) -> tuple[int, str, str]:
-    return min((span.start_ns, span.trace_id, span.run_id or span.span_id) for span in spans)
+def _first(spans: Iterable[SpanFacts]) -> bytes:
+    return min(map(run_order, spans))
 
 
 def _limited(run: Run) -> Run:
@@ -147,56 +160,6 @@ def _cut(spans: list[SpanFacts], limit: int) -> Iterator[tuple[list[SpanFacts], 
     if len(spans) <= limit:
         yield spans, False
         return
-    spans.sort(key=lambda span: (span.start_ns, span.trace_id, span.sequence or 0, span.span_id))
+    spans.sort(key=cut_order)
     for start in range(0, len(spans), limit):
         yield spans[start : start + limit], True
-
-
-class _Spill:
-    """A temporary database of encoded facts, read back group by group."""
-
-    def __init__(self) -> None:
-        # An empty name is SQLite's private on-disk database: unlinked at once, never visible to others.
-        self._db = sqlite3.connect("")
-        self._db.execute(f"PRAGMA cache_size = -{_SPILL_CACHE_KIB}")
-        self._db.execute("PRAGMA journal_mode = OFF")
-        self._db.execute("PRAGMA synchronous = OFF")
-        self._db.execute("CREATE TABLE span (node INTEGER NOT NULL, start INTEGER NOT NULL, facts BLOB NOT NULL)")
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder(SpanFacts).decode
-
-    def put(self, held: Iterable[tuple[int, SpanFacts]]) -> None:
-        self._db.executemany(
-            "INSERT INTO span VALUES (?, ?, ?)",
-            ((node, _sqlite_int(facts.start_ns), self._encode(facts)) for node, facts in held),
-        )
-
-    def groups(self, grouper: Grouper, limit: int) -> Iterator[tuple[list[SpanFacts], bool]]:
-        db = self._db
-        db.execute("CREATE TABLE member (node INTEGER PRIMARY KEY, grp INTEGER NOT NULL)")
-        nodes = [node for (node,) in db.execute("SELECT DISTINCT node FROM span")]
-        db.executemany("INSERT INTO member VALUES (?, ?)", ((node, grouper.group(node)) for node in nodes))
-        db.execute(
-            "CREATE TABLE first AS SELECT grp, min(start) AS start FROM span JOIN member USING (node) GROUP BY grp"
-        )
-        rows = db.execute(
-            "SELECT member.grp, span.facts FROM span JOIN member USING (node) JOIN first USING (grp)"
-            " ORDER BY first.start, member.grp, span.start"
-        )
-        current: list[SpanFacts] = []
-        group, cut = None, False
-        for grp, blob in rows:
-            if grp != group or len(current) >= limit:
-                full = grp == group
-                if current:
-                    yield current, cut or full
-                cut = full
-                group, current = grp, []
-            current.append(self._decode(blob))
-        if current:
-            yield current, cut
-        db.close()
-
-
-def _sqlite_int(value: int) -> int:
-    return max(-(2**63), min(2**63 - 1, value))

@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 from otel_loopguard.cli import audit, replay
 from otel_loopguard.cli.exit_codes import ExitCode
 from otel_loopguard.cli.terminal import Printer, safe
-from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.errors import LoopGuardError, SpillError
 
 PROGRAM: Final = "otel-loopguard"
 COMMANDS: Final[dict[str, ModuleType]] = {module.NAME: module for module in (replay, audit)}
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LoopGuardError as error:
         for line in str(error).splitlines():
             Printer(sys.stderr).line(f"{PROGRAM}: error: {safe(line, limit=500)}")
-        return ExitCode.USAGE
+        return ExitCode.NO_ROOM if isinstance(error, SpillError) else ExitCode.USAGE
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:

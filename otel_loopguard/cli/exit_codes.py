@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     PARTLY_READ = 3
     NOTHING_READ = 4
+    NO_ROOM = 5
     INTERRUPTED = 130
 
 
@@ -23,5 +24,6 @@ MEANING: Final = {
         "some input could not be read and the rest was judged; of `audit` also: a call lacks what judging needs"
     ),
     ExitCode.NOTHING_READ: "no input could be read",
+    ExitCode.NO_ROOM: "the disk has no room left for temporary data; what was printed before stands",
     ExitCode.INTERRUPTED: "interrupted from the keyboard",
 }
