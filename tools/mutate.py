@@ -315,9 +315,10 @@ def _measure(group: Group) -> Measured | None:
             data = tracer.get_data()
             tell((session.seconds, {one: data.contexts_by_lineno(str(ROOT / one)) for one in group.modules}))
 
-    given = next(_in_process(act), None)
-    if given is None:
+    told = list(_in_process(act))
+    if not told:
         return None
+    given = told[0]
     lines = {path: {int(line): tests for line, tests in found.items()} for path, found in given[1].items()}
     return Measured(given[0], lines)
 

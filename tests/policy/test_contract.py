@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_loopguard.policy import default, load
+from otel_loopguard.policy.contract import UnknownOutcome
 from tests.policy.made import contract
 
 JSON = st.recursive(
@@ -65,6 +66,8 @@ def test_nothing_declared_changes_nothing() -> None:
         ({"path_args": ["path"]}, {"path": "https://x//y/"}, {"path": "https://x//y/"}),
         ({"path_args": ["path"]}, {"path": 7}, {"path": 7}),
         ({"path_args": ["paths"]}, {"paths": ["a/", "b"]}, {"paths": ["a", "b"]}),
+        ({"path_args": ["paths"]}, {"paths": ["a/", "b/"]}, {"paths": ["a", "b"]}),
+        ({"path_args": ["paths"]}, {"paths": ("a/", "b")}, {"paths": ["a", "b"]}),
         ({"path_args": ["files[].path"]}, {"files": [{"path": "./a"}]}, {"files": [{"path": "a"}]}),
         ({"path_args": ["path"], "defaults": {"path": "./"}}, {}, {"path": "."}),
     ],
@@ -74,6 +77,32 @@ def test_arguments_are_normalised_as_declared(keys: dict[str, Any], given_value:
     before = copy.deepcopy(given_value)
     assert expected == contract(**keys).arguments(given_value)
     assert before == given_value
+
+
+def test_what_is_normal_already_stays_the_same_object() -> None:
+    """No copy is made of arguments that no rule changes: most calls are of this kind."""
+    tidy = contract(null_is_absent=True, defaults={"n": 1}, path_args=["paths"], ignore_args=["thought"])
+    value = {"n": 2, "paths": ["a", "b"]}
+    assert value is tidy.arguments(value)
+
+
+@pytest.mark.parametrize("answer", ["deny", "allow_same_key"])
+def test_what_may_follow_an_unknown_outcome(answer: str) -> None:
+    """As declared for the write; undeclared, a second write is denied."""
+    pay = contract(effect="write", idempotency_key="key", unknown_outcome=answer)
+    assert answer == pay.unknown_outcome
+    assert UnknownOutcome.DENY is contract(effect="write").unknown_outcome
+
+
+def test_text_deep_inside_a_result() -> None:
+    """Patterns reach 64 levels down, as deep as a result can be; deeper text stays, and nothing overflows."""
+    tool = contract(ignore_result_regex="b")
+    for wrap in (lambda inner: [inner], lambda inner: {"k": inner}):
+        deepest: Any = "b"
+        for _ in range(64):
+            deepest = wrap(deepest)
+        assert str(deepest).replace("'b'", "''") == str(tool.result(deepest))
+        assert wrap(deepest) == tool.result(wrap(deepest))
 
 
 def test_the_cursor_stays_in_the_call() -> None:
@@ -136,6 +165,7 @@ def test_null_and_number_spellings_are_one_call() -> None:
         ({"ignore_result_regex": "b+"}, ["ab", {"k": True}], ["a", {"k": True}]),
         ({"ignore_result_regex": "b+"}, "a\ud800bb", "a\ud800"),
         ({"ignore_result": ["pid"]}, None, None),
+        ({"ignore_result_regex": "b+"}, ("ab", 1), ["a", 1]),
     ],
 )
 def test_results_are_normalised_as_declared(keys: dict[str, Any], given_value: Any, expected: Any) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from otel_loopguard.model import ErrorCategory
 from otel_loopguard.policy import ErrorRules
+from otel_loopguard.policy.error_rules import MAX_ACK, MAX_LINE, MAX_NOT_FOUND, MAX_SAID, MAX_SHORT, first_line
 
 RULES = ErrorRules()
 
@@ -49,6 +52,8 @@ ERROR_TEXTS = [
     "Tool x generated an exception: Unknown tool",
     "Error: none of the files match",
     "fatal: not a git repository",
+    "XMLSyntaxError: mismatched tag",
+    "\n  \n Error: user not found \r\nsee the log",
 ]
 
 NOT_ERROR_TEXTS = [
@@ -138,6 +143,9 @@ def test_a_short_text_that_found_nothing(text: str) -> None:
         "No files were changed",
         "found 3 matches",
         '{"m": "not found"}',
+        '  {"m": "not found"}',
+        '["not found"]',
+        "the answer is 17\nnot found",
         "not found" * 30,
     ],
 )
@@ -148,7 +156,12 @@ def test_a_text_that_found_something_or_says_much(text: str) -> None:
 
 def test_the_owner_adds_words_for_nothing_found() -> None:
     """The policy's list comes on top of the built-in one and ignores letter case."""
-    rules = ErrorRules(not_found=("leer",))
+    rules = ErrorRules(not_found=("rien", "leer"))
+    assert rules.is_not_found("RIEN")
+    assert not rules.is_not_found("Ergebnis: 17")
+    assert not rules.is_not_found('["leer"]')
+    assert rules.is_not_found("leer" + " " * (MAX_NOT_FOUND - 4))
+    assert not rules.is_not_found("leer" + " " * (MAX_NOT_FOUND - 3))
     assert rules.is_not_found("Ergebnis: LEER")
     assert rules.is_not_found("no results")
     assert not RULES.is_not_found("Ergebnis: LEER")
@@ -168,6 +181,7 @@ def test_a_bare_acknowledgement(text: str) -> None:
     "text",
     ["", "not ok", "not saved", "nothing was saved", "created or exists", "done part1", "level kept", "use metric",
      "all passed", "id=7; saved", "already deleted", "2 failed", "failed", "pending", "running", "queued",
+     "the new note file has been saved now stored",
      "The contract was created in 1907 and has been stored"],
 )  # fmt: skip
 def test_a_text_that_says_more_than_done(text: str) -> None:
@@ -222,6 +236,49 @@ def test_the_category_of_a_type_or_status(error_type: str | None, status: int | 
     assert expected is RULES.categorise(error_type=error_type, text=None, status=status)
 
 
+@pytest.mark.parametrize("error_type", ["EOF", "abc", "0404", "40", "4040", "a.b", "", "1e5"])
+def test_a_type_that_is_no_status_code(error_type: str) -> None:
+    """Only three digits are a code: a short name, or more digits, says nothing and breaks nothing."""
+    assert ErrorCategory.UNKNOWN is RULES.categorise(error_type=error_type, text=None)
+
+
+def test_a_status_code_stands_before_type_and_text() -> None:
+    """The status is the surest; then the type; then the first line, however much blank space stands before it."""
+    assert ErrorCategory.PERMISSION is RULES.categorise(error_type="NOT_FOUND", text="invalid argument: n", status=403)
+    assert ErrorCategory.NOT_FOUND is RULES.categorise(error_type="NOT_FOUND", text="permission denied", status=599)
+    assert ErrorCategory.PERMISSION is RULES.categorise(error_type="X", text=" " * MAX_SAID + "permission denied")
+
+
+@pytest.mark.parametrize(
+    ("judge", "text", "most"),
+    [
+        (RULES.is_error_text, "Error: user not found\n", MAX_SAID),
+        (RULES.is_error_text, "Connection refused\n", MAX_SHORT),
+        (RULES.is_not_found, "no results\n", MAX_NOT_FOUND),
+        (RULES.is_ack, " saved", MAX_ACK),
+    ],
+)
+def test_up_to_which_length_a_text_is_judged(judge: Callable[[str], bool], text: str, most: int) -> None:
+    """At the bound a text may still say so; one character more and it is content."""
+    padding = "x" * (most - len(text))
+    told = padding + text if judge == RULES.is_ack else text + padding
+    assert (most, True) == (len(told), judge(told))
+    assert not judge("x" + told if judge == RULES.is_ack else told + "x")
+
+
+def test_how_many_words_an_acknowledgement_has() -> None:
+    """Six words may still be no more than that it was done."""
+    assert RULES.is_ack("your two new notes got saved")
+    assert not RULES.is_ack("your two very new notes got saved")
+
+
+def test_what_the_first_line_is() -> None:
+    """Blank lines before it and blanks around it do not count, and neither does what lies past its bound."""
+    assert "a b" == first_line("\n \n  a b \t\nc\nd")
+    assert "x" * MAX_LINE == first_line("x" * (MAX_LINE + 1))
+    assert "" == first_line(" \n ")
+
+
 def test_transient_is_what_the_owner_declares() -> None:
     """Digits match a code exactly, other entries a type exactly or text inside the message."""
     rules = ErrorRules(transient=("429", "TimeoutError", "try again later"))
@@ -231,6 +288,9 @@ def test_transient_is_what_the_owner_declares() -> None:
     assert transient is rules.categorise(error_type="asyncio.TimeoutError", text=None)
     assert transient is rules.categorise(error_type=None, text="Busy, Try Again Later.")
     assert transient is rules.categorise(error_type=None, text="not found; try again later")
+    assert transient is ErrorRules(transient=("Try Again",)).categorise(error_type=None, text="please TRY AGAIN")
+    assert transient is ErrorRules(transient=("4290",)).categorise(error_type="4290", text=None)
+    assert transient is ErrorRules(transient=("a.TimeoutError",)).categorise(error_type="a.TimeoutError", text=None)
     assert transient is not rules.categorise(error_type=None, text="429 rows were invalid")
     assert transient is not rules.categorise(error_type="4290", text=None)
     assert transient is not rules.categorise(error_type="MyTimeoutErrorish", text=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jmespath
@@ -9,8 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otel_loopguard.errors import MissingExtraError
 from otel_loopguard.policy.paths import (
     DROP,
+    MAX_EXPRESSION_PARTS,
+    MAX_PATH,
+    MAX_STEPS,
     Expression,
     Path,
     PathError,
@@ -60,6 +65,36 @@ def test_what_was_dropped_is_gone_and_the_rest_stays(value: Any, steps: list[str
         assert _without_nulls(value) == _without_nulls(dropped)
 
 
+@pytest.mark.parametrize("text", ["a[*].b", "a[].b", "a[]", "a[*]", "a[][]", "a[*][]", "a[].b[].c", "a[0].b", "a[-1].b", "a[-2]", "a[-3]", "a[1]", "a[2]", "a[].b.c", "a.b.c", "a[*].b[0]", "b"])  # fmt: skip  # noqa: E501
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": [{"b": 1}, {"b": 2}]},
+        {"a": [{"b": 1}, [{"b": 2}, {"b": 3}], 4]},
+        {"a": [[{"b": 1}, [{"b": 2}]], [[{"b": 3}]]]},
+        {"a": [{"b": [{"c": 1}, {"c": None}]}, {"b": [[{"c": 2}], {"c": 3}]}]},
+        {"a": {"b": {"c": None}}},
+        {"a": "text", "b": None},
+        {"a": []},
+        [{"a": 1}],
+        None,
+    ],
+    ids=repr,
+)
+def test_reading_examples_equal_jmespath(value: Any, text: str) -> None:
+    """Indices to and past both ends, elements and flattening, one level and two: as the library reads them."""
+    assert jmespath.search(text, value) == compile_path(text).read(value)
+
+
+def test_tuples_are_read_and_rewritten_as_lists() -> None:
+    """A value that was no JSON text may hold tuples, which JSON writes as lists."""
+    value = {"a": ({"b": 1}, ({"b": 2}, 3))}
+    assert [[1], [1, 2], 1] == [compile_path(text).read(value) for text in ("a[*].b", "a[].b", "a[0].b")]
+    assert {"a": [{}, ({"b": 2}, 3)]} == compile_target("a[0].b").rewrite(value, lambda _: DROP)
+    assert {"a": [{}, ({"b": 2}, 3)]} == compile_target("a[*].b").rewrite(value, lambda _: DROP)
+    assert {"a": [{}, [{}, 3]]} == compile_target("a[].b").rewrite(value, lambda _: DROP)
+
+
 def _is_nothing(found: Any) -> bool:
     return found is None or (isinstance(found, list) and all(_is_nothing(item) for item in found))
 
@@ -80,6 +115,15 @@ def _without_nulls(value: Any) -> Any:
         ("a[].b", {"a": [[[{"b": 1}]]]}, {"a": [[[{"b": 1}]]]}),
         ("a[*].b[].c", {"a": [{"b": [{"c": 1}, [{"c": 2}]]}]}, {"a": [{"b": [{}, [{"c": 2}]]}]}),
         ("a[-1].b", {"a": [{"b": 1}, {"b": 2}]}, {"a": [{"b": 1}, {}]}),
+        ("a[-2].b", {"a": [{"b": 1}, {"b": 2}]}, {"a": [{}, {"b": 2}]}),
+        ("a[-3].b", {"a": [{"b": 1}, {"b": 2}]}, {"a": [{"b": 1}, {"b": 2}]}),
+        ("a[2].b", {"a": [{"b": 1}, {"b": 2}]}, {"a": [{"b": 1}, {"b": 2}]}),
+        ("a[0].b", {"a": "text"}, {"a": "text"}),
+        ("a[*].b", {"a": [[{"b": 1}], {"b": 2}]}, {"a": [[{"b": 1}], {}]}),
+        ("a[][].b", {"a": [{"b": 1}, [{"b": 2}], [[{"b": 3}]]]}, {"a": [{}, [{}], [[{}]]]}),
+        ("a[*][].b", {"a": [{"b": 1}, [{"b": 2}], [[{"b": 3}]]]}, {"a": [{}, [{}], [[{"b": 3}]]]}),
+        ("a[*][0][].b", {"a": [[[{"b": 1}], [{"b": 2}]]]}, {"a": [[[{}], [{"b": 2}]]]}),
+        ("a[].b[].c", {"a": [{"b": {"c": 1}}, {"b": [{"c": 2}]}]}, {"a": [{"b": {}}, {"b": [{}]}]}),
         ("a", [{"a": 1}], [{"a": 1}]),
         ("a.b", {"a": "b"}, {"a": "b"}),
     ],
@@ -94,6 +138,14 @@ def test_what_is_no_common_path(text: str) -> None:
     """Anything else is refused, with what to write instead."""
     with pytest.raises(PathError, match="use names joined by dots"):
         compile_path(text)
+
+
+def test_the_longest_paths() -> None:
+    """300 characters and as many steps as are allowed; the next is refused."""
+    assert ("a" * MAX_PATH,) == compile_path("a" * MAX_PATH).steps
+    assert MAX_STEPS == len(compile_path("a" + ".a" * (MAX_STEPS - 1)).steps)
+    with pytest.raises(PathError):
+        compile_path("a" + ".a" * MAX_STEPS)
 
 
 @pytest.mark.parametrize("text", ["a[0]", "[*]", "a[]"])
@@ -112,6 +164,30 @@ def test_full_expressions_read_within_bounds() -> None:
     assert longest.read({"items": "text"}) is None
     assert longest.read(None) is None
     assert compile_readable("avg(a)").read({"a": []}) is None
+    assert [1, 2] == compile_readable("a[0:2]").read({"a": [1, 2, 3]})
+    assert [1] == compile_readable("[a]").read({"a": 1})
+
+
+def test_the_largest_expressions() -> None:
+    """As many characters, parts and lists as are allowed; the next is refused."""
+    longest = "a || " + "b" * (MAX_PATH - 5)
+    assert 1 == compile_readable(longest).read({"a": 1})
+    with pytest.raises(PathError, match="characters"):
+        compile_readable(longest + "b")
+    # `!` is a part around its operand.
+    assert compile_readable("!" * (MAX_EXPRESSION_PARTS - 1) + "a").read({}) is (MAX_EXPRESSION_PARTS % 2 == 0)
+    with pytest.raises(PathError, match="too large"):
+        compile_readable("!" * MAX_EXPRESSION_PARTS + "a")
+    with pytest.raises(PathError, match="too large"):
+        compile_readable("[[a]]")
+
+
+def test_an_expression_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The common part needs no library; what needs it says what to install."""
+    monkeypatch.setitem(sys.modules, "jmespath", None)
+    assert isinstance(compile_readable("a.b[0]"), Path)
+    with pytest.raises(MissingExtraError, match="otel-loopguard"):
+        compile_readable("max_by(items, &n).id")
 
 
 @pytest.mark.parametrize(

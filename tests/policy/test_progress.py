@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.model import Progress
 from otel_loopguard.policy import ToolContract, default
+from otel_loopguard.policy.progress import ProgressRule, Rule
 from tests.policy.made import DIGESTS, FakeDigests, contract
 
 A, U, Q = Progress.ADVANCED, Progress.UNCHANGED, Progress.UNKNOWN
@@ -39,6 +40,7 @@ def judged(tool: ToolContract, before: Any, now: Any, seen: frozenset[int] = fro
         ({"rule": "increases"}, 7, float("inf"), Q),
         ({"rule": "increases"}, 7, float("nan"), Q),
         ({"rule": "increases"}, 10**30, 10**30 + 1, A),
+        ({"rule": "increases"}, 10**400, 10**400 + 1, A),
         ({"rule": "changes"}, "a", "b", A),
         ({"rule": "changes"}, "a", "a", U),
         ({"rule": "changes"}, {"x": [1]}, {"x": [2]}, A),
@@ -59,6 +61,8 @@ def judged(tool: ToolContract, before: Any, now: Any, seen: frozenset[int] = fro
         ({"in_order": ["queued", "running", "complete"]}, "running", "lost", Q),
         ({"in_order": ["queued", "running", "complete"]}, "lost", "running", Q),
         ({"in_order": [1, True]}, 1, True, A),
+        ({"in_order": [0.5, 1.5]}, 0.5, 1.5, A),
+        ({"in_order": ["a"]}, ["a"], ["a"], Q),
         ({"reaches": ["complete"]}, "running", "complete", A),
         ({"reaches": ["complete"]}, "complete", "complete", U),
         ({"reaches": ["complete"]}, "running", "stopped", U),
@@ -69,12 +73,39 @@ def judged(tool: ToolContract, before: Any, now: Any, seen: frozenset[int] = fro
         ({"rule": "new_items"}, [1], None, Q),
         ({"rule": "new_items"}, None, [1], A),
         ({"rule": "new_items"}, [1], [], U),
+        ({"rule": "new_items"}, (), (1, 2), A),
     ],
     ids=repr,
 )
 def test_one_rule_at_its_boundary(rule: dict[str, Any], before: Any, now: Any, expected: Progress) -> None:
     """Equal is not progress, back is not progress, a bool is no number, and what is absent is unknown."""
     assert expected is judged(contract(progress=[{"path": "v", **rule}]), {"v": before}, {"v": now})
+
+
+def test_a_tuple_holds_items_as_a_list_does() -> None:
+    """A value that was no JSON text may hold tuples."""
+    tool = contract(progress=[{"path": "v", "rule": "new_items"}])
+    listed, tupled = (tool.signals({}, {"v": v}, DIGESTS) for v in ([1, 2], (1, 2)))
+    assert listed == tupled
+
+
+@pytest.mark.parametrize(
+    ("rule", "before", "now", "expected"),
+    [
+        (Rule.CHANGES, (1,), (2,), Q),
+        (Rule.CHANGES, "a", (2,), Q),
+        (Rule.INCREASES, (1,), 2, Q),
+        (Rule.INCREASES, 1, (2,), Q),
+        (Rule.INCREASES, 1, "a", A),
+        (Rule.SHRINKS, "a", 1, A),
+        (Rule.NEW_ITEMS, 1, 2, A),
+        (Rule.NEW_ITEMS, None, 2, Q),
+        (Rule.NEW_ITEMS, None, (2,), A),
+    ],
+)
+def test_marks_of_any_kind_can_be_compared(rule: Rule, before: Any, now: Any, expected: Progress) -> None:
+    """Marks arrive from other processes too: of whatever kind they are, comparing them raises nothing."""
+    assert expected is ProgressRule(rule=rule, name="v").judge(before, now, frozenset())
 
 
 def test_new_items_are_new_to_the_run() -> None:
@@ -184,6 +215,43 @@ def test_a_pager_without_items_advances_with_its_cursor() -> None:
     assert (A, "next changes") == tool.compare(one, two)
     assert (U, "next changes") == tool.compare(one, one)
     assert (Q, None) == tool.compare(last, last)
+    assert (Q, None) == tool.compare(one, last)
+    assert (Q, None) == tool.compare(last, one)
+    assert (Q, None) == tool.compare(None, one)
+
+
+def test_items_outvote_the_cursor() -> None:
+    """A page that leads elsewhere without a new item is no progress: the cursor may change by itself."""
+    tool = contract(pagination={"cursor": "next", "items": "ids"})
+    one, two = (tool.signals({}, {"ids": [1], "next": cursor}, DIGESTS) for cursor in ("p2", "p3"))
+    assert one is not None
+    assert (U, "ids new_items") == tool.compare(one, two, frozenset(one.items or ()))
+
+
+def test_parts_that_are_not_declared_say_nothing() -> None:
+    """A poller without a state and a pager without a cursor leave the judgement to what is declared beside them."""
+    for tool in (
+        contract(polling={}, progress=[{"path": "v", "rule": "increases"}]),
+        contract(pagination={"items": "v"}),
+    ):
+        one, two = (tool.signals({}, {"v": v}, DIGESTS) for v in (1, 2))
+        assert one is not None
+        assert (None, None, None) == (one.state, one.terminal, one.cursor)
+        assert A is tool.compare(one, two, frozenset(one.items or ()))[0]
+
+
+def test_signals_that_nobody_declared_are_not_compared() -> None:
+    """A cursor that another producer reports about a tool without rules is left to the results."""
+    one, two = (contract(pagination={"cursor": "next"}).signals({}, {"next": to}, DIGESTS) for to in ("p2", "p3"))
+    assert (Q, None) == default().contract("t").compare(one, two)
+
+
+def test_a_state_needs_one_before_it() -> None:
+    """The first state is no change, and neither is one that was or is not there."""
+    tool = contract(polling={"state": "s"})
+    known, unknown = (tool.signals({}, result, DIGESTS) for result in ({"s": "running"}, {}))
+    for before, now in ((None, known), (unknown, known), (known, unknown), (unknown, unknown)):
+        assert (Q, "s changes") == tool.compare(before, now)
 
 
 def test_a_function_gives_one_scalar() -> None:
@@ -198,6 +266,11 @@ def test_a_function_gives_one_scalar() -> None:
     def odd(_arguments: Any, _result: Any) -> Any:
         return object()
 
+    def half(_arguments: Any, result: Any) -> Any:
+        return result["n"] / 2
+
+    halved = contract({"half": half}.get, progress=[{"callable": "half", "rule": "increases"}])
+    assert A is judged(halved, {"n": 1}, {"n": 2})
     functions = {"total": total, "fail": fail, "odd": odd}
     tool = contract(functions.get, progress=[{"callable": "total", "rule": "increases"}])
     one, two = (tool.signals({"base": 1}, {"n": n}, DIGESTS) for n in (1, 2))

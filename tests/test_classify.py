@@ -1,0 +1,79 @@
+"""The class of a result, shape by shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from otel_loopguard.classify import classify
+from otel_loopguard.model import Effect, ResultClass
+from otel_loopguard.policy import ErrorRules
+
+RULES = ErrorRules()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, ResultClass.SILENCE),
+        ("", ResultClass.SILENCE),
+        (" \n", ResultClass.SILENCE),
+        ("Error: no such order", ResultClass.ERROR),
+        ("Error: not found", ResultClass.ERROR),
+        ("no results", ResultClass.NOT_FOUND),
+        ("ok", ResultClass.ACK),
+        ("note stored", ResultClass.ACK),
+        ("the note", ResultClass.CONTENT),
+        (True, ResultClass.ACK),
+        (False, ResultClass.CONTENT),
+        (1, ResultClass.CONTENT),
+        (0, ResultClass.CONTENT),
+        (0.0, ResultClass.CONTENT),
+        ([], ResultClass.EMPTY),
+        ({}, ResultClass.EMPTY),
+        ((), ResultClass.EMPTY),
+        ([None], ResultClass.CONTENT),
+        (["ok"], ResultClass.CONTENT),
+        ({"ok": True}, ResultClass.ACK),
+        ({"ok": 1}, ResultClass.ACK),
+        ({"ok": False}, ResultClass.CONTENT),
+        ({"ok": 0}, ResultClass.CONTENT),
+        ({"ok": 2}, ResultClass.CONTENT),
+        ({"ok": None}, ResultClass.CONTENT),
+        ({"ok": ["ok"]}, ResultClass.CONTENT),
+        ({"count": True}, ResultClass.CONTENT),
+        ({"note": "stored"}, ResultClass.CONTENT),
+        ({"status": "running"}, ResultClass.CONTENT),
+        ({"status": "ok", "id": 7}, ResultClass.CONTENT),
+        *(({key: "ok"}, ResultClass.ACK) for key in ("ok", "success", "status", "result", "acknowledged", "done")),
+    ],
+    ids=repr,
+)
+def test_class_of_a_result(value: Any, expected: ResultClass) -> None:
+    """Silence, a failure in words, nothing found, a bare acknowledgement, an empty answer; all else is content."""
+    assert expected is classify(value, effect=Effect.READ, errors=RULES)
+    assert expected is classify(value, effect=Effect.UNKNOWN, errors=RULES)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, ResultClass.SILENCE),
+        ("Error: no such order", ResultClass.ERROR),
+        ("no results", ResultClass.NOT_FOUND),
+        ("ok", ResultClass.ACK),
+        ({"id": 7}, ResultClass.ACK),
+        ([], ResultClass.ACK),
+        (17, ResultClass.ACK),
+    ],
+    ids=repr,
+)
+def test_class_of_the_result_of_a_declared_write(value: Any, expected: ResultClass) -> None:
+    """Whatever a write gives back that is no failure acknowledges it; silence and failures stay what they are."""
+    assert expected is classify(value, effect=Effect.WRITE, errors=RULES)
+
+
+def test_the_owner_s_words_count() -> None:
+    """Texts that the policy calls `not_found` are."""
+    assert ResultClass.NOT_FOUND is classify("leer", effect=Effect.READ, errors=ErrorRules(not_found=("leer",)))
