@@ -10,10 +10,12 @@ import struct
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 import pytest
 import rfc8785
@@ -328,6 +330,44 @@ TAGGED: dict[str, Any] = {
     "enum": Shape.ROUND,
     "record": Order(7, "n"),
 }
+
+
+@pytest.mark.parametrize("name", list(TAGGED))
+def test_tagged_form_inside(name: str) -> None:
+    """A tagged value keeps its form inside lists and objects, where another encoder would write something else."""
+    form = encode_slow(TAGGED[name])
+    assert b"[" + form + b"]" == encode([TAGGED[name]])
+    assert b'{"k":[1,' + form + b"]}" == encode({"k": [1, TAGGED[name]]})
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        (PurePosixPath("a//b/"), b'\xffpath"a/b"'),
+        (PureWindowsPath("a\\b"), b'\xffpath"a/b"'),
+        (datetime(2026, 11, 1, 2, 3, tzinfo=UTC), b'\xffdatetime"2026-11-01T02:03:00+00:00"'),
+        (date(2026, 11, 1), b'\xffdate"2026-11-01"'),
+        (time(1, 2, 3, 4), b'\xfftime"01:02:03.000004"'),
+        (timedelta(days=-1, seconds=5, microseconds=7), b'\xfftimedelta"-1d5s7us"'),
+        (UUID(int=7), b'\xffuuid"00000000-0000-0000-0000-000000000007"'),
+        (Decimal("1.50"), b'\xffdecimal"1.50"'),
+        (b"\x00a", b'\xffbytes"0061"'),
+        (bytearray(b"\x00a"), b'\xffbytes"0061"'),
+        (memoryview(b"\x00a"), b'\xffbytes"0061"'),
+        ({"b", "a"}, b'\xffset["a","b"]'),
+        (frozenset({2, 1}), b"\xffset[1,2]"),
+        ({2: "b", 1: "a"}, b'\xffmap[[1,"a"],[2,"b"]]'),
+    ],
+    ids=repr,
+)
+def test_form_of_the_standard_library_s_types(value: Any, form: bytes) -> None:
+    """Each type has a tag and a spelling of its own, alone and inside, from either encoder."""
+    for encoder in (encode, encode_slow):
+        assert [form, b"[" + form + b"]", b'{"k":' + form + b"}"] == [
+            encoder(value),
+            encoder([value]),
+            encoder({"k": value}),
+        ]
 
 
 def test_every_tagged_vector_has_a_value() -> None:
