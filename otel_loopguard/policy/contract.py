@@ -162,10 +162,6 @@ class ToolContract(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """True if anything declared here can say whether a call advanced."""
         return bool(self.progress or self.pagination or (self.polling and self.polling.state))
 
-    @property
-    def _cursor_name(self) -> str:
-        return self.pagination.cursor.text if self.pagination and self.pagination.cursor else "cursor"
-
     def arguments(self, value: Value) -> Value:
         """Arguments as the call digest sees them: nulls removed, defaults filled in, paths normalised, ignored removed.
 
@@ -279,10 +275,11 @@ class ToolContract(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         judged = rules.compare(self.progress, before, now, seen)
         if self.polling is not None and self.polling.state is not None:
             judged.append(_judged_state(before, now, self.polling.state.text))
-        if not judged and before is not None and before.cursor is not None and now.cursor is not None:
+        pager = None if self.pagination is None else self.pagination.cursor
+        if pager is not None and not judged and before and before.cursor is not None and now.cursor is not None:
             # A pager without items: an equal call that leads elsewhere than last time has moved.
             moved = before.cursor != now.cursor
-            judged.append((Progress.ADVANCED if moved else Progress.UNCHANGED, f"{self._cursor_name} changes"))
+            judged.append((Progress.ADVANCED if moved else Progress.UNCHANGED, f"{pager.text} changes"))
         return rules.combine(judged)
 
 
