@@ -123,6 +123,7 @@ def _without_nulls(value: Any) -> Any:
         ("a[][].b", {"a": [{"b": 1}, [{"b": 2}], [[{"b": 3}]]]}, {"a": [{}, [{}], [[{}]]]}),
         ("a[*][].b", {"a": [{"b": 1}, [{"b": 2}], [[{"b": 3}]]]}, {"a": [{}, [{}], [[{"b": 3}]]]}),
         ("a[*][0][].b", {"a": [[[{"b": 1}], [{"b": 2}]]]}, {"a": [[[{}], [{"b": 2}]]]}),
+        ("a[*][0][].b", {"a": [[[[{"b": 1}]]]]}, {"a": [[[[{"b": 1}]]]]}),
         ("a[].b[].c", {"a": [{"b": {"c": 1}}, {"b": [{"c": 2}]}]}, {"a": [{"b": {}}, {"b": [{}]}]}),
         ("a", [{"a": 1}], [{"a": 1}]),
         ("a.b", {"a": "b"}, {"a": "b"}),
@@ -138,6 +139,11 @@ def test_what_is_no_common_path(text: str) -> None:
     """Anything else is refused, with what to write instead."""
     with pytest.raises(PathError, match="use names joined by dots"):
         compile_path(text)
+
+
+def test_a_quoted_name() -> None:
+    """Quotes, backslashes and slashes may be escaped in it, as in JSON."""
+    assert ('a"b\\c/d', "e f") == compile_path(r'"a\"b\\c\/d"."e f"').steps
 
 
 def test_the_longest_paths() -> None:
