@@ -220,10 +220,12 @@ def only_numbers_differ(one: Sketch, other: Sketch) -> bool:
 def answers_what_is_new(question: Sketch, answer: Sketch, other_question: Sketch, other_answer: Sketch) -> bool:
     """Tells whether an answer names what its question holds and the other did not: then it answers that question.
 
-    Templates give answers that are much alike and still each the right one: "In Oslo it is 12 degrees".
+    Templates give answers that are much alike and still each the right one: "In Oslo it is 12 degrees". Half of the
+    new words are enough; fewer are an echo, as of the line that an error complains about.
     """
     new_words = words_of(question) - words_of(other_question)
-    return bool(new_words and not new_words.isdisjoint(words_of(answer) - words_of(other_answer)))
+    named = new_words & (words_of(answer) - words_of(other_answer))
+    return bool(named) and 2 * len(named) >= len(new_words)
 
 
 def direction(one: Sketch, later: Sketch) -> int:

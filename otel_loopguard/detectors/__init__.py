@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from otel_loopguard.detectors.args_repeat import ArgsRepeat
 from otel_loopguard.detectors.cycle import Cycle
 from otel_loopguard.detectors.error_repeat import ErrorRepeat
 from otel_loopguard.detectors.exact_repeat import ExactRepeat
 from otel_loopguard.detectors.handoff_cycle import HandoffCycle
+from otel_loopguard.detectors.near_repeat import NearRepeat
+from otel_loopguard.detectors.near_result import NearResult
 from otel_loopguard.detectors.pagination_stall import PaginationStall
 from otel_loopguard.detectors.parallel_duplicate import ParallelDuplicate
 from otel_loopguard.detectors.poll_budget import PollBudget
+from otel_loopguard.detectors.same_result import SameResult
 from otel_loopguard.detectors.stalled_poll import StalledPoll
 
 if TYPE_CHECKING:
@@ -26,6 +30,10 @@ DETECTORS: Final[tuple[Callable[[], Detector], ...]] = (
     ErrorRepeat,
     Cycle,
     HandoffCycle,
+    SameResult,
+    NearRepeat,
+    NearResult,
+    ArgsRepeat,
     StalledPoll,
     PollBudget,
     PaginationStall,

@@ -1,0 +1,229 @@
+"""Finds one request put again and again in other words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from otel_loopguard.detectors.alike import (
+    ALIKE_PER_CENT,
+    LONG_ANSWER_WORDS,
+    MAX_CHAINS,
+    Turns,
+    add_to,
+    begin,
+    is_evidence,
+)
+from otel_loopguard.detectors.recent import Recent
+from otel_loopguard.detectors.step import Claim
+from otel_loopguard.likeness import answers_what_is_new, only_numbers_differ, per_cent
+from otel_loopguard.model import Basis, Kind, Outcome, ResultClass, Severity
+
+if TYPE_CHECKING:
+    from otel_loopguard.detectors.step import Step
+    from otel_loopguard.model import CallFacts, Likenesses, ToolCall, Value
+
+ALIKE_REQUESTS: Final = 5
+"""Requests in other words that are suspect. Source: DESIGN 6."""
+
+SILENT_REQUESTS: Final = 10
+"""The same where every answer is silence, as a batch of commands gives it. Source: as for `stalled_poll`."""
+
+ANSWERED_ALIKE: Final = 4
+"""Requests in a row with the same long answer, or alike failures, that are a loop. Source: DESIGN 6."""
+
+ARGUMENTS_PER_CENT: Final = 50
+"""Likeness of arguments that ask for the same. Source: DESIGN 6."""
+
+SILENT_ARGUMENTS_PER_CENT: Final = 80
+"""The same where the answer is silence, which says nothing itself. Source: complaint C09, one word of eleven."""
+
+SAME_TEXT_PER_CENT: Final = 95
+"""Likeness of two texts that are one answer. Source: DESIGN 6."""
+
+
+class _Measure(NamedTuple):
+    """How one call compares with those before it, as `CallFacts.near_repeat_count` and `near_repeat_alike`."""
+
+    count: int
+    alike: int
+
+
+class _Answer(NamedTuple):
+    """What two answers have to do with each other."""
+
+    same: bool
+    telling: bool
+    """True where that they are the same says that asking again in other words is of no use."""
+
+
+_OTHER: Final = _Answer(same=False, telling=False)
+_SAME: Final = _Answer(same=True, telling=False)
+_TELLING: Final = _Answer(same=True, telling=True)
+
+
+class _Chain:
+    """Calls of one tool by one agent that put one request in other words.
+
+    `first` and `last` are what the next is compared with. `row` holds the latest ones, in consecutive rounds, whose
+    answers tell.
+    """
+
+    __slots__ = ("alike", "barriers", "count", "first", "last", "row", "stretch", "turn")
+
+    def __init__(self, step: Step, measure: _Measure) -> None:
+        self.count, self.alike = measure
+        self.stretch, self.row = begin(step.call), begin(step.call)
+        self.first = self.last = step
+        self.turn = self.barriers = -1
+
+    def add(self, step: Step, measure: _Measure) -> None:
+        """Adds a call."""
+        self.last = step
+        add_to(self.stretch, step.call)
+        if measure.alike > self.alike:
+            add_to(self.row, step.call)
+        else:
+            self.row = begin(step.call)
+        self.count, self.alike = measure
+
+
+class NearRepeat:
+    """Fires on the fifth such request as a suspicion, on the fourth in a row as a loop where the answers tell."""
+
+    __slots__ = ("_chains", "_measure", "_number", "_turns")
+    kind = Kind.NEAR_REPEAT
+    always = True
+
+    def __init__(self) -> None:
+        self._chains = Recent[tuple[str, str], _Chain](MAX_CHAINS)
+        self._turns = Turns()
+        self._number, self._measure = 0, _Measure(1, 1)
+
+    @property
+    def evicted(self) -> int:
+        """Tools forgotten for want of room."""
+        return self._chains.evicted
+
+    def measured(self, call: ToolCall) -> dict[str, Value]:
+        """Returns what was measured of the call judged last, by field of `CallFacts`; empty for any other call."""
+        if call.number != self._number:
+            return {}
+        return {"near_repeat_count": self._measure.count, "near_repeat_alike": self._measure.alike}
+
+    def judge(self, step: Step, /) -> Claim | None:
+        """Returns a claim by likeness, which no guard denies on."""
+        call, facts = step.call, step.call.facts
+        turn_before = self._turns.before(call)
+        known = facts.likenesses
+        if facts.near_repeat_count is None and (known is None or (known.frame is None and known.identity is None)):
+            return None
+        if not is_evidence(step):
+            return None
+        key = (call.agent, facts.tool)
+        chain = self._chains.latest.get(key) or self._chains.promote(key)
+        if facts.near_repeat_count is not None:
+            measure = _Measure(facts.near_repeat_count, facts.near_repeat_alike or 1)
+        else:
+            compared = _compare(chain, step, turn_before)
+            if compared is None:
+                return None
+            measure = compared
+        self._number, self._measure = call.number, measure
+        if chain is None:
+            chain = _Chain(step, measure)
+            self._chains.add(key, chain)
+        elif measure.count > max(chain.count, 1):
+            chain.add(step, measure)
+        else:
+            chain = self._chains.latest[key] = _Chain(step, measure)
+        chain.turn, chain.barriers = call.turn, step.barriers
+        return self._claim(chain, step)
+
+    def _claim(self, chain: _Chain, step: Step) -> Claim | None:
+        if chain.alike >= ANSWERED_ALIKE and len(chain.row.digests) > 1:
+            return Claim(self.kind, Severity.LOOP, chain.row, chain.alike, basis=Basis.LIKENESS)
+        enough = SILENT_REQUESTS if step.result_class is ResultClass.SILENCE else ALIKE_REQUESTS
+        if chain.count >= enough and len(chain.stretch.digests) > 1 and chain.row.claims is None:
+            return Claim(self.kind, Severity.SUSPECT, chain.stretch, chain.count, basis=Basis.LIKENESS)
+        return None
+
+
+def _compare(chain: _Chain | None, step: Step, turn_before: int) -> _Measure | None:
+    """Returns how a call compares with the chain's; None where it neither counts nor resets."""
+    call, facts = step.call, step.call.facts
+    if not step.failing and facts.result_digest is None and facts.outcome is not Outcome.UNKNOWN:
+        return None  # it gave something, which nobody saw
+    if chain is None:
+        return _Measure(1, 1)
+    near: bool | None = None
+    if call.turn != chain.turn:
+        if chain.barriers != step.barriers_before:
+            return _Measure(1, 1)
+        near = _asks_the_same(chain, step)
+    if near is None:
+        chain.turn, chain.barriers = call.turn, step.barriers
+        return None
+    answer = _compare_answers(chain.last, step) if near else _OTHER
+    if not answer.same:
+        return _Measure(1, 1)
+    in_row = answer.telling and chain.turn == turn_before
+    return _Measure(chain.count + 1, chain.alike + 1 if in_row else 1)
+
+
+def _asks_the_same(chain: _Chain, step: Step) -> bool | None:
+    """Tells whether a call puts the chain's request in other words, or the same; None if only numbers differ."""
+    known, last, first = (one.call.facts.likenesses for one in (step, chain.last, chain.first))
+    if known is None or last is None:
+        return False
+    if known.identity is not None or last.identity is not None:
+        return known.identity == last.identity
+    if known.frame != last.frame or known.arguments is None or last.arguments is None:
+        return False
+    if step.call.facts.call_digest == chain.last.call.facts.call_digest:
+        return True
+    if only_numbers_differ(last.arguments, known.arguments):
+        return None
+    enough = SILENT_ARGUMENTS_PER_CENT if step.result_class is ResultClass.SILENCE else ARGUMENTS_PER_CENT
+    if per_cent(last.arguments, known.arguments) >= enough:
+        return True
+    return first is not None and first.arguments is not None and per_cent(first.arguments, known.arguments) >= enough
+
+
+def _compare_answers(last: Step, step: Step) -> _Answer:
+    before, facts = last.call.facts, step.call.facts
+    if step.failing or last.failing:
+        return _TELLING if step.failing and last.failing and _fail_alike(before, facts) else _OTHER
+    if facts.result_digest is None or before.result_digest is None:
+        return _SAME if facts.result_digest is before.result_digest else _OTHER
+    if step.result_class is not last.result_class or step.result_class is ResultClass.ACK:
+        return _OTHER
+    known, earlier = facts.likenesses, before.likenesses
+    if known is None or earlier is None:
+        return _OTHER
+    if facts.result_digest == before.result_digest or _one_answer(earlier, known):
+        if known.result is not None and known.result.words >= LONG_ANSWER_WORDS:
+            return _TELLING
+        if known.identity is not None:
+            return _SAME
+    # That nothing came, or nothing is there, is the same however it is said; a short answer may well be right twice.
+    return _OTHER if step.result_class is ResultClass.CONTENT else _SAME
+
+
+def _fail_alike(before: CallFacts, facts: CallFacts) -> bool:
+    earlier = None if before.likenesses is None else before.likenesses.result
+    text = None if facts.likenesses is None else facts.likenesses.result
+    if earlier is not None and text is not None:
+        return per_cent(earlier, text) >= ALIKE_PER_CENT
+    return (before.error_category, before.error_type) == (facts.error_category, facts.error_type)
+
+
+def _one_answer(earlier: Likenesses, known: Likenesses) -> bool:
+    text, before = known.result, earlier.result
+    if text is None or before is None or text.words < LONG_ANSWER_WORDS:
+        return False
+    if per_cent(before, text) < SAME_TEXT_PER_CENT:
+        return False
+    asked, asked_before = known.arguments, earlier.arguments
+    if asked is None or asked_before is None:
+        return True
+    return not answers_what_is_new(asked, text, asked_before, before)
