@@ -7,6 +7,7 @@ the time of the host's span for the same tool. A call id alone is not enough: id
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -152,23 +153,45 @@ def _join_siblings(tools: Sequence[SpanFacts], groups: _Union) -> None:
         if tool.layer is Layer.HOST:
             hosts.setdefault((tool.trace_id, _last_name(tool)), []).append(place)
     taken = {groups.root(h) for places in hosts.values() for h in places} & {groups.root(p) for p in inner}
-    # Latest end first, each to the free host that starts last: no other choice joins more (interval matching).
+    waiting: dict[tuple[str, str], list[int]] = {}
+    for place in inner:
+        if groups.root(place) not in taken:
+            waiting.setdefault((tools[place].trace_id, _last_name(tools[place])), []).append(place)
+    for key, places in waiting.items():
+        free = [h for h in hosts.get(key, ()) if groups.root(h) not in taken]
+        _match(tools, sorted(free, key=lambda h: _latest_end_first(tools[h])), places, groups)
+
+
+def _match(tools: Sequence[SpanFacts], hosts: Sequence[int], inner: Sequence[int], groups: _Union) -> None:
+    """Joins each inner span to a host span around it, as many as can be.
+
+    Latest end first, each to the free host that starts last: no other choice joins more (interval matching).
+    `hosts` are sorted by latest end, open spans first.
+    """
+    open_hosts: list[tuple[int, str, int]] = []  # those that end late enough, by start
+    joined: set[int] = set()
+    next_host = 0
     for place in sorted(inner, key=lambda p: (-_end(tools[p]), -tools[p].start_ns, tools[p].span_id)):
-        if groups.root(place) in taken:
+        if groups.root(place) in joined:
             continue
         tool = tools[place]
-        around = [h for h in hosts.get((tool.trace_id, _last_name(tool)), ()) if _encloses(tools[h], tool)]
-        free = [h for h in around if groups.root(h) not in taken]
-        if free:
-            host = max(free, key=lambda h: (tools[h].start_ns, tools[h].span_id))
+        while next_host < len(hosts) and _ends_after(tools[hosts[next_host]], tool):
+            host = hosts[next_host]
+            insort(open_hosts, (tools[host].start_ns, tools[host].span_id, host))
+            next_host += 1
+        at = bisect_right(open_hosts, tool.start_ns, key=lambda entry: entry[0])
+        if at:
+            _, _, host = open_hosts.pop(at - 1)
             groups.join(place, host)
-            taken.add(groups.root(place))
+            joined.add(groups.root(place))
 
 
-def _encloses(outer: SpanFacts, inner: SpanFacts) -> bool:
-    if inner.start_ns < outer.start_ns:
-        return False
-    return outer.end_ns is None or (inner.end_ns is not None and inner.end_ns <= outer.end_ns)
+def _ends_after(host: SpanFacts, inner: SpanFacts) -> bool:
+    return host.end_ns is None or (inner.end_ns is not None and inner.end_ns <= host.end_ns)
+
+
+def _latest_end_first(span: SpanFacts) -> tuple[bool, int, str]:
+    return (span.end_ns is not None, -_end(span), span.span_id)
 
 
 def _end(span: SpanFacts) -> int:

@@ -5,6 +5,7 @@ Invariants: pure and order-free; the scorer and offline replay use `assemble` an
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -162,15 +163,19 @@ def _duplicates(calls: Sequence[SameCall], spans: Sequence[SpanFacts], versions:
 
 def _decisions(others: Sequence[SpanFacts], calls: Sequence[ToolCall]) -> tuple[PlacedDecision, ...]:
     deciding = sorted((span for span in others if span.decision is not None), key=_by_start)
-    return tuple(_placed(span.decision, span, calls) for span in deciding if span.decision is not None)
+    if not deciding:
+        return ()
+    numbers = {call.facts.call_id: call.number for call in calls if call.facts.call_id is not None}
+    starts = sorted(call.start_ns for call in calls)
+    return tuple(_placed(span.decision, span.start_ns, numbers, starts) for span in deciding if span.decision)
 
 
-def _placed(decision: DecisionFacts, span: SpanFacts, calls: Sequence[ToolCall]) -> PlacedDecision:
-    about = next((c for c in reversed(calls) if decision.call_id and c.facts.call_id == decision.call_id), None)
-    if about is not None:
-        return PlacedDecision(decision=decision, call=about.number, after_call=about.number - 1)
-    before = [call.number for call in calls if call.start_ns <= span.start_ns]
-    return PlacedDecision(decision=decision, call=None, after_call=max(before, default=0))
+def _placed(
+    decision: DecisionFacts, start_ns: int, numbers: Mapping[str, int], starts: Sequence[int]
+) -> PlacedDecision:
+    number = None if decision.call_id is None else numbers.get(decision.call_id)
+    after_call = bisect_right(starts, start_ns) if number is None else number - 1
+    return PlacedDecision(decision=decision, call=number, after_call=after_call)
 
 
 def _root_agent(containers: Sequence[SpanFacts], calls: Sequence[ToolCall]) -> str | None:

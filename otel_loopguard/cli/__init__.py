@@ -7,11 +7,13 @@ holds content of a span or a call record.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from pathlib import Path
 from types import ModuleType
 from typing import Final, NoReturn
 
@@ -62,19 +64,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         An exit code of `exit_codes.ExitCode`.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
+    if sys.stdout is None:
+        _complain("standard output is closed")
+        return ExitCode.NO_OUTPUT
     try:
         return int(_run(arguments))
     except SystemExit as ended:  # argparse: after --help, --version or a usage error
         return ended.code if isinstance(ended.code, int) else ExitCode.USAGE
     except LoopGuardError as error:
-        for line in str(error).splitlines():
-            Printer(sys.stderr).line(f"{PROGRAM}: error: {safe(line, limit=500)}")
+        _complain(*str(error).splitlines())
         return ExitCode.NO_ROOM if isinstance(error, SpillError) else ExitCode.USAGE
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         _let_go_of_output()
         return ExitCode.DONE
+    except OSError as error:  # files are read with errors of our own: what is left is the output
+        _let_go_of_output()
+        _complain(f"the output cannot be written: {error.strerror or type(error).__name__}")
+        return ExitCode.NO_OUTPUT
+
+
+def _complain(*lines: str) -> None:
+    """Says what is wrong on standard error, if that can be written."""
+    with contextlib.suppress(OSError):
+        for line in lines:
+            Printer(sys.stderr).line(f"{PROGRAM}: error: {safe(line, limit=500)}")
 
 
 def _run(arguments: Sequence[str]) -> ExitCode:

@@ -14,6 +14,7 @@ class ExitCode(IntEnum):
     PARTLY_READ = 3
     NOTHING_READ = 4
     NO_ROOM = 5
+    NO_OUTPUT = 6
     INTERRUPTED = 130
 
 
@@ -25,5 +26,6 @@ MEANING: Final = {
     ),
     ExitCode.NOTHING_READ: "no input could be read",
     ExitCode.NO_ROOM: "the disk has no room left for temporary data; what was printed before stands",
+    ExitCode.NO_OUTPUT: "the output could not be written: it is closed, or its disk is full",
     ExitCode.INTERRUPTED: "interrupted from the keyboard",
 }

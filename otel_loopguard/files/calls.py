@@ -15,6 +15,8 @@ from otel_loopguard.model import CallRecord
 
 REQUIRED: Final = ("run_id", "sequence", "tool", "arguments")
 _MAX_NUMBER: Final = 2**63 - 1
+_MAX_SECONDS: Final = _MAX_NUMBER // 1_000_000_000
+"""Largest `ts`: past this it is no number of seconds (most often it is one of milliseconds or nanoseconds)."""
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _NONE: Final = type(None)
 _TEXT: Final = (str, _NONE)
@@ -141,7 +143,7 @@ def _optional(fields: dict[str, Any]) -> dict[str, Any]:
             continue
         if type(value) not in types or (name != "error" and type(value) is str and not _encodable(value)):
             raise RecordError(Reason.BAD_FIELD.of(name))
-        if name == "ts" and not abs(value) <= _MAX_NUMBER:
+        if name == "ts" and not abs(value) <= _MAX_SECONDS:
             raise RecordError(Reason.BAD_FIELD.of(name))
         found[name] = str(value) if name in _AS_TEXT else value
     return found

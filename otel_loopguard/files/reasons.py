@@ -70,7 +70,7 @@ _EXPLAINED: Final = {
     Reason.UNKNOWN_SHAPE: "neither an OTLP trace request nor a call record",
     Reason.DUPLICATE_KEY: "a key stands twice in one object, so its meaning is open",
     Reason.MISSING_FIELD: "a call record without the field",
-    Reason.BAD_FIELD: "a call record with a value of the wrong type in the field",
+    Reason.BAD_FIELD: "a call record with a wrong type, or a value out of range (`ts` is in seconds), in the field",
     Reason.TWO_RESULTS: "a call record with both `result` and `observation`",
     Reason.BAD_SPAN: "a span of the wrong shape",
     Reason.NO_TRACE_ID: "a span without a trace id",

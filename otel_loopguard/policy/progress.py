@@ -19,6 +19,8 @@ from otel_loopguard.model import Mark, Progress, Signals, Value
 if TYPE_CHECKING:
     from otel_loopguard.policy.paths import Readable
 
+_MAX_INT: Final = 2**63
+"""Integers from here on are unknown: what keeps marks holds no larger ones, and a float would hide their steps."""
 MAX_ITEMS: Final = 10_000
 """Items taken from one result. Of more, none are: an item left out could be the new one."""
 
@@ -121,7 +123,9 @@ def digest_of(value: Value, digests: Digests) -> str | None:
 def _number(value: Value) -> float | int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if isinstance(value, int) or isfinite(value) else None
+    if isinstance(value, int):
+        return value if abs(value) < _MAX_INT else None
+    return value if isfinite(value) else None
 
 
 def position(value: Value, values: Sequence[Value]) -> int | None:

@@ -135,3 +135,30 @@ def test_a_ring_of_parents_ends() -> None:
     """Hostile parents that point at each other are climbed once."""
     spans = (tool("a", 0, 9, parent="b", tool_name="x"), tool("b", 1, 8, parent="a", tool_name="y"))
     assert grouped(*spans) == [["a"], ["b"]]
+
+
+def test_as_many_server_spans_as_can_be_find_a_host() -> None:
+    """Intervals that lie crosswise: each server span fits some host, and the nearest is not always the right one."""
+    spans = (
+        tool("host1", 0, 10, args="1"),
+        tool("host2", 2, 30, args="2"),
+        tool("srv1", 3, 9, layer=Layer.SERVER),
+        tool("srv2", 4, 25, layer=Layer.SERVER),
+    )
+    assert grouped(*spans) == [["host1", "srv1"], ["host2", "srv2"]]
+
+
+def test_a_host_span_that_never_ended_holds_what_started_in_it() -> None:
+    """A host that was killed has no end; the server's span still shows its call."""
+    spans = (tool("host", 0, None), tool("srv", 3, 9, layer=Layer.SERVER))
+    assert grouped(*spans) == [["host", "srv"]]
+
+
+def test_many_hosts_and_servers_of_one_tool_are_matched_in_one_go() -> None:
+    """Twenty thousand spans of one tool in one trace: each server span is in its own host's time."""
+    number = 10_000
+    hosts = [tool(f"h{n}", n * 10, n * 10 + 9, args=str(n)) for n in range(number)]
+    servers = [tool(f"s{n}", n * 10 + 1, n * 10 + 2, layer=Layer.SERVER) for n in range(number)]
+    found = same_calls([*servers, *hosts], Tree({(s.trace_id, s.span_id): s for s in (*hosts, *servers)}))
+    assert [len(same.spans) for same in found] == [2] * number
+    assert all(same.spans[1].start_ns == same.spans[0].start_ns + 1_000_000 for same in found)

@@ -476,3 +476,15 @@ def test_a_decision_is_placed_at_the_call_it_was_about() -> None:
         span("d", 3, 3, parent="one", role=Role.DECISION, decision=decision),
     )
     assert [(placed.call, placed.after_call) for placed in run.decisions] == [(1, 0)]
+
+
+def test_a_decision_about_an_unseen_call_is_placed_by_time() -> None:
+    """A denied call may leave no span: its decision stands after the calls that started before it."""
+    decision = DecisionFacts(call_id="never-seen", action=Action.DENY, enforced=True)
+    run = one_run(
+        agent("one", 0, 99),
+        tool("a", 3, 4, parent="one", call_id="x"),
+        span("d", 4, 4, parent="one", role=Role.DECISION, decision=decision),
+        tool("b", 5, 6, parent="one", call_id="y"),
+    )
+    assert [(placed.call, placed.after_call) for placed in run.decisions] == [(None, 1)]

@@ -197,3 +197,11 @@ def test_kinds_may_be_mixed_under_auto() -> None:
     """Records and requests may stand in one stream, as when two files are joined."""
     kinds = [type(item).__name__ for item in read(line(_RECORD) + line(request(span())) + line(_RECORD))]
     assert ["CallRecord", "Span", "CallRecord"] == kinds
+
+
+@pytest.mark.parametrize(
+    ("ts", "sound"), [(9_223_372_036, True), (9_223_372_037, False), (1_700_000_000_000_000_000, False)]
+)
+def test_times_are_in_seconds(ts: int, sound: bool) -> None:  # noqa: FBT001 - a parameter
+    """A time in milliseconds or nanoseconds is said, not taken for a year far away."""
+    assert ([] if sound else [(1, "bad_field:ts")]) == reasons(_with(ts=ts))
