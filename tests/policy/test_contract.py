@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otel_loopguard.model import Extent
 from otel_loopguard.policy import default, load
-from otel_loopguard.policy.contract import UnknownOutcome
-from tests.policy.made import contract
+from otel_loopguard.policy.contract import ArgumentRules, Polling, ToolContract, UnknownOutcome, WriteRules
+from tests.policy.made import DIGESTS, contract
 
 JSON = st.recursive(
     st.none()
@@ -141,6 +142,73 @@ def test_a_declared_poller_has_default_bounds() -> None:
         polling.deadline_s,
         polling.min_interval_s,
     )
+
+
+@pytest.mark.parametrize(
+    ("record", "loaded", "own"),
+    [
+        (ToolContract(tool="t"), default().contract("t"), {"digest8", "writes"}),
+        (WriteRules(), contract(effect="write").writes, set()),
+        (Polling(), contract(polling={}).polling, set()),
+        (ArgumentRules(), contract(ignore_args=["a"]).argument_rules, {"ignored"}),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_defaults_of_a_record_are_those_of_an_empty_policy(record: Any, loaded: Any, own: set[str]) -> None:
+    """A contract made by hand has the thresholds that a file without a word about them has."""
+    names = set(record.__struct_fields__) - own
+    assert {name: getattr(loaded, name) for name in names} == {name: getattr(record, name) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start", "end"),
+    [
+        ({"p": "a", "from": 10, "n": 5}, 10, 15),
+        ({"p": "a", "from": 0, "n": 0}, 0, 0),
+        ({"p": "a", "from": 10}, 10, None),
+        ({"p": "a", "from": 10, "n": None}, 10, None),
+        ({"p": ["a"], "from": -3, "n": 0.5}, -3, -2.5),
+    ],
+)
+def test_what_part_a_ranged_reader_asks_for(arguments: Any, start: float, end: float | None) -> None:
+    """From where, up to where; without a length to the end. What is read is told by its digest."""
+    rules: list[dict[str, Any]] = [{}, {"progress": [{"path": "v", "rule": "changes"}]}]
+    for more in rules:
+        signals = contract(range={"key": "p", "start": "from", "length": "n"}, **more).signals(arguments, {}, DIGESTS)
+        assert signals is not None
+        assert Extent(DIGESTS.state(arguments["p"]), start, end) == signals.extent
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"from": 1, "n": 1},
+        {"p": "a", "n": 1},
+        {"p": "a", "from": "1", "n": 1},
+        {"p": "a", "from": True, "n": 1},
+        {"p": "a", "from": 1, "n": "1"},
+        {"p": "a", "from": 1, "n": -1},
+        {"p": "a", "from": 1, "n": True},
+        {"p": "a", "from": float("inf")},
+        {"p": "a", "from": 10**400},
+        None,
+        "text",
+    ],
+    ids=repr,
+)
+def test_a_range_that_cannot_be_read_is_unknown(arguments: Any) -> None:
+    """Text is no number, a bool is none, nothing is read backwards; what is not known covers nothing."""
+    signals = contract(range={"key": "p", "start": "from", "length": "n"}).signals(arguments, {}, DIGESTS)
+    assert signals is not None
+    assert signals.extent is None
+
+
+def test_a_range_without_a_length() -> None:
+    """A reader that always reads to the end declares none."""
+    signals = contract(range={"key": "p", "start": "from"}).signals({"p": "a", "from": 2, "n": 1}, {}, DIGESTS)
+    assert signals is not None
+    assert Extent(DIGESTS.state("a"), 2, None) == signals.extent
+    assert contract().signals({"p": "a", "from": 2}, {}, DIGESTS) is None
 
 
 def test_null_and_number_spellings_are_one_call() -> None:
