@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +16,17 @@ NOTES: Final = (
     "Plan: find the contract of customer 88, compare its terms with the price list of last year, then write to the "
     "customer. Open questions: which price list applies, and who signs. Nothing else has been decided so far, and the "
     "terms of the old contract are still missing from the archive that the sales team keeps on the shared drive."
+)
+_PATHS: Final = (
+    "src/a.py",
+    "./src/a.py",
+    "src//a.py",
+    "src/../src/a.py",
+    "src/./a.py",
+    "././src/a.py",
+    "src///a.py",
+    "./src//a.py",
+    "src/b/../a.py",
 )
 _QUERY: Final = ("refund", "policy", "europe", "winter", "sale", "boots", "red", "size")
 _ASKED: Final = (
@@ -291,13 +303,13 @@ def _answers() -> list[Probe]:
             "order_of_a_list",
             "The same labels in another order, and the same article each time.",
             [
-                call("search_labels", {"labels": labels}, ARTICLE)
-                for labels in (["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"], ["c", "a", "b"], ["a", "c", "b"])
+                call("search_labels", {"labels": list(labels)}, ARTICLE)
+                for labels in itertools.islice(itertools.permutations("abcd"), 10)
             ],
             None,
             SEEN,
             ("same_result",),
-            4,
+            8,
         ),
         Probe(
             "spelling_of_a_query",
@@ -313,23 +325,17 @@ def _answers() -> list[Probe]:
         ),
         Probe(
             "paths_of_one_file",
-            "One file by four spellings of its path.",
-            [
-                call("read_file", {"path": path}, NOTES)
-                for path in ("src/a.py", "./src/a.py", "src//a.py", "src/../src/a.py", "src/./a.py")
-            ],
+            "One file by nine spellings of its path.",
+            [call("read_file", {"path": path}, NOTES) for path in _PATHS],
             None,
             SEEN,
             ("same_result",),
-            4,
+            8,
         ),
         Probe(
             "paths_of_one_file_declared",
             "The same where the owner declared the argument as a path.",
-            [
-                call("read_file", {"path": path}, NOTES)
-                for path in ("src/a.py", "./src/a.py", "src//a.py", "src/../src/a.py", "src/./a.py")
-            ],
+            [call("read_file", {"path": path}, NOTES) for path in _PATHS],
             tools(read_file="{effect: read, path_args: [path]}"),
             LOOP,
             ("exact_repeat",),

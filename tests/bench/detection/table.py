@@ -22,11 +22,11 @@ DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "detection.md"
 PEERS: Final = Path(__file__).parent / "peers.json"
 
 _HEAD: Final = (
-    "| detector | precision | recall | F1 | false alarms | delay, median | delay, p90 | suspects | µs a call |",
+    "| detector | precision | recall | F1 | false alarms | delay, median | delay, p90 | suspects | time a call |",
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
 )
 _BLOCK: Final = re.compile(r"(?P<open><!-- generated: (?P<name>\w+) -->\n).*?(?P<close>\n<!-- end -->)", re.DOTALL)
-_TIME: Final = re.compile(r" \d+ \|$", re.MULTILINE)
+_TIME: Final = re.compile(r" \d+ µs \|$", re.MULTILINE)
 
 
 def blocks(*, timed: bool = True) -> Mapping[str, str]:
@@ -76,7 +76,7 @@ def _row(name: str, made: Score, us: float | None) -> str:
         "-" if made.delay_median is None else f"{made.delay_median:+d}",
         "-" if made.delay_p90 is None else f"{made.delay_p90:+d}",
         f"{made.suspects_on_healthy}",
-        "" if us is None else f"{us:.0f}",
+        "" if us is None else f"{us:.0f} µs",
     )
     return f"| {' | '.join(cells)} |"
 

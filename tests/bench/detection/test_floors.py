@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.bench.detection import ours
+from tests.bench.detection import ours, table
 from tests.bench.detection.labelled import Prediction, Score, labels, predict, runs, score
 from tests.bench.detection.rules import RULES
 
@@ -116,3 +116,9 @@ def test_defaults_come_first_in_the_grid() -> None:
     """The first point of the grid is the default settings: judging with it is what replay says."""
     point = next(iter(ours._grid()))  # noqa: SLF001  # the order is what is tested
     assert ours.replayed() == ours._predictions(point)  # noqa: SLF001
+
+
+def test_the_page_says_what_is_measured() -> None:
+    """The published tables are what the bench makes, but for times."""
+    text = table.DOCUMENT.read_text(encoding="utf-8")
+    assert table.without_times(table.write(text, table.blocks(timed=False))) == table.without_times(text)
