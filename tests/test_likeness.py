@@ -1,0 +1,251 @@
+"""Likeness: bounded sketches of texts, and what may be concluded from two of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otel_loopguard.likeness import (
+    MAX_KEPT_WORDS,
+    MAX_LOOKED_AT,
+    MAX_NUMBERS,
+    answers_what_is_new,
+    count_words,
+    direction,
+    framed,
+    grew,
+    is_free_text,
+    likeness,
+    only_numbers_differ,
+    per_cent,
+    sketch,
+    sketch_of,
+    words_of,
+)
+from otel_loopguard.model import Sketch
+
+TEXTS = st.lists(st.sampled_from([*"abcdefghij", "Ä", "12", "7x", "\ud800", "_"]), max_size=30).map(" ".join)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _plainly(one: str, other: str) -> float:
+    """Shared distinct words / all distinct words, from the texts themselves."""
+    a, b = (set(re.findall(r"\w+", text.casefold())) for text in (one, other))
+    return len(a & b) / len(a | b) if a | b else 1.0
+
+
+@given(TEXTS, TEXTS)
+def test_likeness_of_small_texts_is_exact(one: str, other: str) -> None:
+    """Up to 256 distinct words nothing is estimated."""
+    assert _plainly(one, other) == pytest.approx(likeness(sketch(one), sketch(other)))
+
+
+@given(TEXTS, TEXTS)
+def test_likeness_is_symmetric_and_one_for_equal_texts(one: str, other: str) -> None:
+    """Neither text comes first."""
+    assert likeness(sketch(one), sketch(other)) == likeness(sketch(other), sketch(one))
+    assert 1.0 == likeness(sketch(one), sketch(one))
+
+
+@pytest.mark.parametrize("shared", [0, 200, 500, 900, 1000])
+@pytest.mark.parametrize("others", [100, 700, 1500])
+def test_likeness_of_large_texts_is_near(shared: int, others: int) -> None:
+    """A sample of at least 128 words errs by a few hundredths, whatever the two sizes."""
+    one = " ".join(f"word{n}" for n in range(1000))
+    other = " ".join([*(f"word{n}" for n in range(shared)), *(f"other{n}" for n in range(others))])
+    assert _plainly(one, other) == pytest.approx(likeness(sketch(one), sketch(other)), abs=0.1)
+
+
+def test_which_words_are_kept_does_not_depend_on_the_process() -> None:
+    """Fault "sampled by hash": a large text's likeness is the same whatever Python's hash key is."""
+    code = (
+        "from otel_loopguard.likeness import *\n"
+        "a, b = (sketch(' '.join(f'w{n}' for n in range(s, s + 900))) for s in (0, 333))\n"
+        "print(likeness(a, b), a.level, len(words_of(a)))"
+    )
+    said = {
+        subprocess.run(  # noqa: S603  # our own command line
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert 1 == len(said)
+
+
+@given(TEXTS)
+def test_case_and_punctuation_do_not_matter(text: str) -> None:
+    """Words are compared case-folded, and only words."""
+    assert 1.0 == likeness(sketch(text), sketch(f"«{text.upper().lower()}»!"))
+
+
+def test_sketches_are_bounded() -> None:
+    """A text of a mebibyte keeps 256 words and 16 numbers, and counts no more than was looked at."""
+    text = " ".join(str(n) for n in range(150_000))
+    made = sketch(text)
+    assert len(text) == made.length > 2**19
+    assert 8 * MAX_KEPT_WORDS >= len(made.hashes)
+    assert MAX_KEPT_WORDS // 4 <= len(words_of(made)) <= MAX_KEPT_WORDS
+    assert tuple(float(n) for n in range(MAX_NUMBERS)) == made.numbers
+    assert made.words <= 2 * MAX_LOOKED_AT
+
+
+def test_both_ends_of_a_long_text_are_looked_at() -> None:
+    """A log shows what is new at its end."""
+    filler = "x " * MAX_LOOKED_AT
+    assert 1.0 > likeness(sketch(f"begin {filler} end"), sketch(f"begin {filler} finish"))
+    assert 1.0 > likeness(sketch(f"begin {filler} end"), sketch(f"start {filler} end"))
+
+
+def test_sketch_survives_being_put_aside() -> None:
+    """Replay keeps facts on disk while it runs."""
+    made = sketch("It is 12.5 degrees in Oslo")
+    assert made == msgspec.msgpack.decode(msgspec.msgpack.encode(made), type=Sketch)
+
+
+def test_sketch_holds_no_words() -> None:
+    """What is kept cannot be read."""
+    held = msgspec.msgpack.encode(sketch("secretword another 4711"))
+    assert b"secretword" not in held
+
+
+@settings(max_examples=200)
+@given(VALUES)
+def test_any_value_can_be_sketched_and_framed(value: Any) -> None:
+    """Arguments come from models: nothing in them may raise."""
+    made = sketch_of(value)
+    assert 0.0 <= likeness(made, sketch("some words")) <= 1.0
+    parts = framed(value)
+    assert parts is None or parts.wording == made
+
+
+def test_huge_numbers_neither_raise_nor_cost() -> None:
+    """Digits without end are cut before they are read as a number."""
+    assert 1 == len(sketch("9" * 10_000).numbers)
+    assert sketch_of([10**5000]).words == 1
+
+
+def test_deep_structures_end() -> None:
+    """A structure deeper than any sensible one is looked at down to a depth."""
+    value: Any = "three words here"
+    for _ in range(500):
+        value = [value]
+    assert 0 == sketch_of(value).words
+    assert framed(value) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("readiness notes", False),
+        ("rent level research", True),
+        ("/work/my/long/path/to/a/file.py", False),
+        ("https://shop.example/item?try=1&more=words", False),
+        ("  padded   out  ", False),
+        ("one\ntwo\nthree", True),
+        ("", False),
+    ],
+)
+def test_free_text_is_wording(text: str, *, expected: bool) -> None:
+    """Three words parted by white space; ids, paths and addresses are none."""
+    assert expected is is_free_text(text)
+
+
+def test_frame_keeps_what_identifies() -> None:
+    """Only the wording may differ between two calls that ask for the same; all else is the action."""
+    one = framed({"index": "docs", "top": 5, "query": "rules for a refund", "tags": ["a", "what is it for"]})
+    other = framed({"index": "docs", "top": 5, "query": "how refunds work here", "tags": ["a", "and one more thing"]})
+    third = framed({"index": "mail", "top": 5, "query": "rules for a refund", "tags": ["a", "what is it for"]})
+    assert one is not None
+    assert other is not None
+    assert third is not None
+    assert one.frame == other.frame != third.frame
+    assert framed({"index": "docs", "top": 5, "query": "refunds"}) is None
+    assert framed(None) is None
+    assert framed("a b c") is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("12 % done", "24 % done", True),
+        ("sed -n 1,50p file", "sed -n 51,100p file", True),
+        ("read item7 of a", "read item8 of a", True),
+        ("12 % done", "12 % failed", False),
+        ("same", "same", True),
+    ],
+)
+def test_only_numbers_differ(one: str, other: str, *, expected: bool) -> None:
+    """A word that holds a digit is a number."""
+    assert expected is only_numbers_differ(sketch(one), sketch(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("12 % done", "24 % done", 1),
+        ("3 left", "2 left", -1),
+        ("at 18:06:58", "at 18:07:03", 1),
+        ("at 18:07:03", "at 18:07:03", 0),
+        ("1.5 of 9", "1.25 of 9", -1),
+        ("none", "none", 0),
+    ],
+)
+def test_direction_of_numbers(one: str, other: str, expected: int) -> None:
+    """The first number that differs decides, so that a clock goes up when its minute does."""
+    assert expected == direction(sketch(one), sketch(other))
+
+
+def test_growing_text() -> None:
+    """A log with lines added has grown; one that only changed, or shrank, has not."""
+    log = "boot ok disk ok net ok"
+    assert grew(sketch(log), sketch(f"{log} login ok"))
+    assert not grew(sketch(f"{log} login ok"), sketch(log))
+    assert not grew(sketch(log), sketch("quite another text that is longer than the first"))
+    assert not grew(sketch(log), sketch(log))
+
+
+def test_growing_beyond_what_is_kept() -> None:
+    """Fault "growth told from a sample": a coarser sample holds fewer words, and the text has grown all the same."""
+    words = [f"word{n}" for n in range(600)]
+    assert grew(sketch(" ".join(words[:250])), sketch(" ".join(words)))
+
+
+def test_template_answers_name_what_was_asked() -> None:
+    """Answers that differ in the name that was asked for are answers; an echo of a few words is not."""
+    oslo, paris = sketch("What is the weather in Oslo"), sketch("What is the weather in Paris")
+    in_oslo, in_paris = sketch("The weather in Oslo is fair"), sketch("The weather in Paris is fair")
+    assert answers_what_is_new(paris, in_paris, oslo, in_oslo)
+    assert not answers_what_is_new(paris, in_oslo, oslo, in_oslo)
+    retry = sketch("sorry let me correct the call to Paris now with care")
+    assert not answers_what_is_new(retry, sketch("no such call: Paris"), oslo, sketch("no such call: Oslo"))
+
+
+@pytest.mark.parametrize(("shared", "expected"), [(18, 90), (19, 95), (20, 100), (12, 60), (11, 55)])
+def test_per_cent_rounds_down(shared: int, expected: int) -> None:
+    """Of 20 words 19 are 95 per cent, exactly, and 4 of 7 are 57."""
+    assert 57 == per_cent(sketch("a b c d e f g"), sketch("a b c d"))
+    words = [f"w{n}" for n in range(20)]
+    assert expected == per_cent(sketch(" ".join(words)), sketch(" ".join(words[:shared])))
+
+
+@pytest.mark.parametrize(("text", "expected"), [("", 0), ("a  b", 2), ("w " * 64, 64), ("w " * 65, 64)])
+def test_words_are_counted_up_to_a_bound(text: str, expected: int) -> None:
+    """Sixty-four or more is all that any rule asks."""
+    assert expected == count_words(text, 64)
