@@ -17,7 +17,7 @@ import msgspec
 
 from otel_loopguard.canonical import at_top, encode
 from otel_loopguard.errors import KeyConfigError
-from otel_loopguard.model import Value
+from otel_loopguard.model import Value, Word
 
 KEY_BYTES: Final = 32
 DIGEST_HEX: Final = 32
@@ -91,7 +91,7 @@ class DigestKind(StrEnum):
 _CALL, _RESULT, _STATE, _IDEMPOTENCY, _BUSINESS, _ITEM, _NAME, _CONVERSATION = (kind.value for kind in DigestKind)
 
 
-class NameKind(StrEnum):
+class NameKind(Word):
     """What a checked name names; error types must look like classes or status codes."""
 
     TOOL = "tool"

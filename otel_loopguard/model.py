@@ -22,7 +22,13 @@ SpanKey: TypeAlias = tuple[str, str]
 """(trace id, 32 lower-case hex; span id, 16 lower-case hex)."""
 
 
-class Unknown(StrEnum):
+class Word(StrEnum):
+    """An enumeration of words. A member hashes as its text does, in C; `Enum`'s own hash is a call in Python."""
+
+    __hash__ = str.__hash__
+
+
+class Unknown(Word):
     """Why there is no digest (DESIGN 2, `call.unknown`)."""
 
     NOT_CAPTURED = "not_captured"
@@ -35,7 +41,7 @@ class Unknown(StrEnum):
     NOT_CONFIGURED = "not_configured"
 
 
-class Role(StrEnum):
+class Role(Word):
     """What a span is, as far as judging a run goes."""
 
     TOOL = "tool"
@@ -51,7 +57,7 @@ class Role(StrEnum):
     OTHER = "other"
 
 
-class Layer(StrEnum):
+class Layer(Word):
     """Which side of one tool call a tool span shows; outermost first."""
 
     HOST = "host"
@@ -59,7 +65,7 @@ class Layer(StrEnum):
     SERVER = "server"
 
 
-class NotACall(StrEnum):
+class NotACall(Word):
     """Why a span typed as a tool is not a tool call."""
 
     MERGED = "merged"
@@ -68,7 +74,7 @@ class NotACall(StrEnum):
     WRAPPER = "wrapper"
 
 
-class Effect(StrEnum):
+class Effect(Word):
     """What a tool does to the world, as declared."""
 
     READ = "read"
@@ -76,7 +82,7 @@ class Effect(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Pattern(StrEnum):
+class Pattern(Word):
     """How repeats of a tool are to be read, as declared."""
 
     PLAIN = "plain"
@@ -84,7 +90,7 @@ class Pattern(StrEnum):
     PAGINATED = "paginated"
 
 
-class Outcome(StrEnum):
+class Outcome(Word):
     """How one call ended."""
 
     OK = "ok"
@@ -93,7 +99,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-class ErrorCategory(StrEnum):
+class ErrorCategory(Word):
     """What kind of failure; `unknown` unless explicit."""
 
     TRANSIENT = "transient"
@@ -104,7 +110,7 @@ class ErrorCategory(StrEnum):
     UNKNOWN = "unknown"
 
 
-class ResultClass(StrEnum):
+class ResultClass(Word):
     """What a result amounts to (DESIGN 6). `silence` ('' or null) is kept apart from `empty` ([] or {})."""
 
     CONTENT = "content"
@@ -115,14 +121,14 @@ class ResultClass(StrEnum):
     ERROR = "error"
 
 
-class DeniedBy(StrEnum):
+class DeniedBy(Word):
     """Who refused to dispatch a call."""
 
     GUARD = "guard"
     OTHER = "other"
 
 
-class Progress(StrEnum):
+class Progress(Word):
     """How a call's result compares with the last equal call's (DESIGN 2, `progress`)."""
 
     FIRST = "first"
@@ -131,7 +137,7 @@ class Progress(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Finish(StrEnum):
+class Finish(Word):
     """Why a model response ended, as far as the span says it."""
 
     STOP = "stop"
@@ -140,7 +146,7 @@ class Finish(StrEnum):
     OTHER = "other"
 
 
-class TerminationReason(StrEnum):
+class TerminationReason(Word):
     """How a run ended, from explicit evidence only."""
 
     FINAL_ANSWER = "final_answer"
@@ -152,7 +158,7 @@ class TerminationReason(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Severity(StrEnum):
+class Severity(Word):
     """What a finding claims: `loop` and `suspect` about repeating; the others carry their own outcome."""
 
     LOOP = "loop"
@@ -164,14 +170,14 @@ class Severity(StrEnum):
     OUTAGE = "outage"
 
 
-class Basis(StrEnum):
+class Basis(Word):
     """What a finding rests on."""
 
     DIGEST = "digest"
     LIKENESS = "likeness"
 
 
-class Kind(StrEnum):
+class Kind(Word):
     """Every finding kind of DESIGN 6; a kind without a module in `detectors` is not built yet."""
 
     EXACT_REPEAT = "exact_repeat"
@@ -197,7 +203,7 @@ class Kind(StrEnum):
     PARALLEL_DUPLICATE = "parallel_duplicate"
 
 
-class Action(StrEnum):
+class Action(Word):
     """A guard's answer for one proposed call."""
 
     ALLOW = "allow"
@@ -207,7 +213,7 @@ class Action(StrEnum):
     STOP = "stop"
 
 
-class RunOutcome(StrEnum):
+class RunOutcome(Word):
     """The one outcome of a verdict: the first that applies, in this order (DESIGN 8)."""
 
     LOOP = "loop"
@@ -221,7 +227,7 @@ class RunOutcome(StrEnum):
     CLEAN = "clean"
 
 
-class Flag(StrEnum):
+class Flag(Word):
     """What a reader of a verdict must know beside its outcome."""
 
     ORPHAN_ROOTS = "orphan_roots"

@@ -23,7 +23,7 @@ def kwargs(content: Content) -> Content:
     named, args = value.get("kwargs"), value.get("args")
     if not args:
         return content if named is None else payload.known(named)
-    if not named and isinstance(args, list | tuple) and len(args) == 1 and isinstance(args[0], Mapping):
+    if not named and isinstance(args, (list, tuple)) and len(args) == 1 and isinstance(args[0], Mapping):
         return payload.known(args[0])
     return payload.known({"args": args, "kwargs": named} if named else {"args": args})
 

@@ -128,7 +128,7 @@ def finish(value: Value) -> Finish | None:
     """Return why a model response ended, from one finish reason or the list of them; None where none is given."""
     if isinstance(value, str) and value:
         return _FINISHES.get(value.lower(), Finish.OTHER)
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         found = [reason for reason in map(finish, value) if reason is not None]
         if Finish.TOOL_CALLS in found:
             return Finish.TOOL_CALLS

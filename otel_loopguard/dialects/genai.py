@@ -182,7 +182,7 @@ def _event_part(span: Span, key: str, kind: str) -> Mapping[str, Value] | None:
         if event.name == attr.DETAILS_EVENT and key in event.attributes:
             for message in payload.as_list(event.attributes[key]):
                 parts = message.get("parts") if isinstance(message, Mapping) else None
-                for part in parts if isinstance(parts, list | tuple) else ():
+                for part in parts if isinstance(parts, (list, tuple)) else ():
                     if isinstance(part, Mapping) and part.get("type") == kind:
                         return part
     return None
@@ -268,7 +268,7 @@ def _answered(span: Span, finished: Finish | None) -> bool | None:
 
 def _limit(reasons: Value) -> TerminationReason | None:
     """Returns TURN_LIMIT where an agent gives a limit as its finish reason (smolagents)."""
-    if isinstance(reasons, list | tuple) and any(isinstance(one, str) and one in _MAX_STEPS for one in reasons):
+    if isinstance(reasons, (list, tuple)) and any(isinstance(one, str) and one in _MAX_STEPS for one in reasons):
         return TerminationReason.TURN_LIMIT
     return None
 
@@ -319,4 +319,6 @@ def agent_of(span: Span) -> str | None:
 
 def conversation_of(span: Span) -> str | None:
     """Returns the conversation's id, by the conventions' name or the older `session.id`."""
-    return name_or_none(payload.first(span.attributes, (attr.CONVERSATION_ID, attr.SESSION_ID)))
+    attributes = span.attributes
+    value = attributes.get(attr.CONVERSATION_ID)
+    return name_or_none(attributes.get(attr.SESSION_ID) if value is None else value)

@@ -71,9 +71,9 @@ def answer(output: Value) -> tuple[bool | None, TerminationReason | None]:
     if isinstance(output, Mapping) and isinstance(output.get("outputs"), Mapping):
         output = output["outputs"]
     if not isinstance(output, Mapping):
-        return (None if output is None or isinstance(output, list | tuple) else True), None
+        return (None if output is None or isinstance(output, (list, tuple)) else True), None
     messages = output.get("messages")
-    if not isinstance(messages, list | tuple):
+    if not isinstance(messages, (list, tuple)):
         return (True if output else None), None
     last = _fields(messages[-1]) if messages else {}
     if last.get("type") not in ("ai", "AIMessageChunk"):
@@ -105,7 +105,7 @@ def _fields(message: Value) -> Mapping[str, Value]:
 def _text(content: Value) -> str:
     if isinstance(content, str):
         return content
-    if isinstance(content, list | tuple):
+    if isinstance(content, (list, tuple)):
         texts = (block.get("text") if isinstance(block, Mapping) else block for block in content)
         return "".join(text for text in texts if isinstance(text, str))
     return ""

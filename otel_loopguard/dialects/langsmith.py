@@ -153,7 +153,7 @@ def _generation(value: Value) -> Mapping[str, Value]:
     """Returns the first generation of `{"generations": [[{…}]]}`; empty where there is none."""
     found = payload.as_dict(value).get("generations")
     for _ in range(2):
-        found = found[0] if isinstance(found, list | tuple) and found else found
+        found = found[0] if isinstance(found, (list, tuple)) and found else found
     return found if isinstance(found, Mapping) else {}
 
 

@@ -158,7 +158,7 @@ def _chat(span: Span) -> Reading:
 def _response(attributes: Mapping[str, Value]) -> Response | None:
     """Reads the response's items, of which a call has two ids: `id` names the item, `call_id` the call."""
     items = payload.as_dict(attributes.get(attr.LOGFIRE_RESPONSE)).get("output")
-    if isinstance(items, list | tuple):
+    if isinstance(items, (list, tuple)):
         return responses.response([_item(item) for item in items[: responses.MAX_MESSAGES]])
     last = payload.as_list(attributes.get(attr.LOGFIRE_EVENTS))[-1:]
     choice = last[0] if last and isinstance(last[0], Mapping) else {}

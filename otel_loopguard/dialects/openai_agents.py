@@ -52,7 +52,7 @@ def _text(span: Span) -> str | None:
     messages = payload.as_list(span.attributes.get(attr.OUTPUT_MESSAGES))
     last = messages[-1] if messages else None
     parts = last.get("parts") if isinstance(last, Mapping) else None
-    for part in reversed(parts) if isinstance(parts, list | tuple) else ():
+    for part in reversed(parts) if isinstance(parts, (list, tuple)) else ():
         text = part.get("content") if isinstance(part, Mapping) else None
         if isinstance(text, str) and text:
             return text

@@ -9,18 +9,17 @@ Invariants: a schema is never taken for arguments.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final
 
 from otel_loopguard import attributes as attr
 from otel_loopguard.dialects import envelopes, evidence, langchain, payload
 from otel_loopguard.dialects.reading import NOT_CAPTURED, Content, Reading
-from otel_loopguard.model import NotACall, Outcome, Role, Span, Unknown, Value
+from otel_loopguard.model import NotACall, Outcome, Role, Span, Unknown, Value, Word
 
 NAME: Final = "openinference"
 
 
-class Framework(StrEnum):
+class Framework(Word):
     """The frameworks whose OpenInference spans differ from the rest in some way."""
 
     ADK = "google_adk"

@@ -108,6 +108,8 @@ def read_own(attributes: Mapping[str, Value]) -> OwnAttributes:
     Returns:
         An object with `present` False where there are none. Never raises.
     """
+    if PREFIX not in " ".join(attributes):  # the usual case, made quick: one search in place of one a name
+        return _ABSENT
     names = [name for name in attributes if name.startswith(PREFIX)]
     if not names:
         return _ABSENT

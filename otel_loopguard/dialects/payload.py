@@ -108,9 +108,10 @@ def or_missing(content: Content, span: Span) -> Content:
 
 def _arguments(value: Value, *, bare: bool) -> Content:
     if isinstance(value, str):
-        if withheld.is_redacted(value):
-            return REDACTED
         text = value
+        suspicious = withheld.hints_at_redaction(text)
+        if suspicious and withheld.is_redacted(text):
+            return REDACTED
         value, decoded = _decode(text)
         if not decoded:
             if withheld.is_cut(text) or withheld.ends_in_ellipsis(text):
@@ -118,7 +119,7 @@ def _arguments(value: Value, *, bare: bool) -> Content:
             return _without_redaction(text) if bare else UNPARSABLE
         if isinstance(value, str) and withheld.ends_in_ellipsis(value) and not bare:
             return TRUNCATED
-        if not withheld.hints_at_redaction(text):
+        if not suspicious:
             return SCHEMA if withheld.is_schema(value) else Content(value)
     elif withheld.is_schema(value):
         return SCHEMA
@@ -126,7 +127,8 @@ def _arguments(value: Value, *, bare: bool) -> Content:
 
 
 def _text_result(text: str, *, from_repr: bool) -> Content:
-    if withheld.is_redacted(text):
+    suspicious = withheld.hints_at_redaction(text)
+    if suspicious and withheld.is_redacted(text):
         return REDACTED
     value, decoded = _decode(text)
     if not decoded:
@@ -134,11 +136,11 @@ def _text_result(text: str, *, from_repr: bool) -> Content:
             return Content(_REPR_WORDS[text])
         if withheld.is_cut(text):
             return TRUNCATED
-    return _without_redaction(value) if withheld.hints_at_redaction(text) else Content(value)
+    return _without_redaction(value) if suspicious else Content(value)
 
 
 def _text_of_bytes(value: Value) -> Value:
-    if isinstance(value, bytes | bytearray):
+    if isinstance(value, (bytes, bytearray)):
         try:
             return bytes(value).decode()
         except UnicodeDecodeError:
@@ -164,31 +166,33 @@ def as_dict(value: Value) -> Mapping[str, Value]:
 def as_list(value: Value) -> list[Value] | tuple[Value, ...]:
     """Returns a list, parsed from text where needed; an empty one for all else."""
     value = parsed(value)
-    return value if isinstance(value, list | tuple) else []
+    return value if isinstance(value, (list, tuple)) else []
 
 
 def _decode(text: str) -> tuple[Value, bool]:
     value, decoded = _decode_once(text)
+    if not decoded or not isinstance(value, str):
+        return value, decoded
     for _ in range(ROUNDS):
-        if not decoded or not isinstance(value, str):
-            return value, decoded
         inner, again = _decode_once(value)
         if not again:
             return value, True
         value = inner
-    return value, decoded
+        if not isinstance(value, str):
+            break
+    return value, True
 
 
 def _decode_once(text: str) -> tuple[Value, bool]:
     start = text[:1]
     if start.isspace():
         start = text.lstrip()[:1]
-    if start in _JSON_STARTS and start:
+    if start in _JSON_STARTS:
         try:
             return parse_json(text), True
         except CanonicalError:
             pass
-    if start in _REPR_STARTS and start:
+    if start in _REPR_STARTS:
         try:
             return pyrepr.read(text), True
         except pyrepr.NotAReprError:
@@ -214,7 +218,7 @@ def _without_redaction(value: Value) -> Content:
                     return REDACTED
             elif isinstance(item, Mapping):
                 below.extend(item.values())
-            elif isinstance(item, list | tuple):
+            elif isinstance(item, (list, tuple)):
                 below.extend(item)
         if not below:
             return Content(value)
@@ -279,10 +283,10 @@ def blocks(content: Content) -> Content:
     value = content.value
     if content.unknown is not None:
         return content
-    if isinstance(value, list | tuple) and len(value) == 1 and isinstance(value[0], Mapping) and len(value[0]) == 1:
+    if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Mapping) and len(value[0]) == 1:
         inner = value[0].get("toolResult")
         value = inner.get("content") if isinstance(inner, Mapping) else value
-    if not isinstance(value, list | tuple) or not value:
+    if not isinstance(value, (list, tuple)) or not value:
         return content
     texts: list[str] = []
     for block in value:

@@ -2,8 +2,7 @@
 
 Invariants: a `Reading` still holds content and lives only until `facts` has digested it. A dialect is a pure
 function of one span: no policy, no key, no state, no I/O. What it cannot read it calls unknown, with the
-reason; it never guesses. A dialect does not raise on any span; `dialects.read` turns a fault into a counted
-reason all the same.
+reason; it never guesses. A dialect does not raise on any span.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def finish(reasons: Value) -> Finish | None:
     """Reads finish reasons, one or a list, also as JSON text; with several, asking for tools outweighs all."""
     if isinstance(reasons, str) and reasons[:1] == "[":
         reasons = payload.parsed(reasons)
-    if isinstance(reasons, list | tuple):
+    if isinstance(reasons, (list, tuple)):
         reasons = [reason for reason in reasons[:MAX_MESSAGES] if isinstance(reason, str)]
     return evidence.finish(reasons)
 
@@ -55,7 +55,7 @@ def response(messages: Value, *, last_only: bool = False) -> Response | None:
         value = [value]
     if isinstance(value, str):
         return Response(requested=(), calls=0, text=True) if value else None
-    if not isinstance(value, list | tuple) or not value:
+    if not isinstance(value, (list, tuple)) or not value:
         return None
     found = _Found()
     for message in value[-1:] if last_only and _is_message(value[-1]) else value[:MAX_MESSAGES]:
@@ -153,4 +153,4 @@ class _Found:
 
 
 def _some(value: Value) -> Iterable[Value]:
-    return value[:MAX_MESSAGES] if isinstance(value, list | tuple) else ()
+    return value[:MAX_MESSAGES] if isinstance(value, (list, tuple)) else ()

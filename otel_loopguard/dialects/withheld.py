@@ -24,13 +24,19 @@ _REDACTED_WHOLE: Final = re.compile(
 _REDACTED_WITHIN: Final = re.compile(
     r"__REDACTED__|[\[<](?:redacted|filtered|masked|scrubbed)[\]>]|\[Scrubbed due to ", re.IGNORECASE
 )
-_REDACTION_WORDS: Final = ("redacted", "filtered", "masked", "scrubbed", "***")
+# Every mark that these two expressions find holds one of the words of `hints_at_redaction`.
 
 
 def hints_at_redaction(text: str) -> bool:
     """Tells cheaply whether text may hold a mark of redaction: five plain searches, ten times a regex's speed."""
     lowered = text.lower()
-    return any(word in lowered for word in _REDACTION_WORDS)
+    return (
+        "redacted" in lowered
+        or "filtered" in lowered
+        or "masked" in lowered
+        or "scrubbed" in lowered
+        or "***" in lowered
+    )
 
 
 def is_redacted(text: str) -> bool:
@@ -113,7 +119,10 @@ def is_schema(value: Value) -> bool:
     properties = value.get("properties")
     if isinstance(properties, Mapping) and (value.get("type") == "object" or "required" in value):
         return all(isinstance(item, Mapping) for item in properties.values())
-    return all(
-        isinstance(item, Mapping) and "description" in item and item.get("type") in _JSON_TYPES
-        for item in value.values()
-    )
+    for item in value.values():
+        # Text, the usual argument, is told first: asking an abstract class about it takes ten times as long.
+        if isinstance(item, str) or not isinstance(item, Mapping):
+            return False
+        if "description" not in item or item.get("type") not in _JSON_TYPES:
+            return False
+    return True
