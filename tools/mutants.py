@@ -27,6 +27,8 @@ _NORMALISERS: Final = frozenset({"strip", "lstrip", "rstrip", "lower", "casefold
 _UNTOUCHED_NAMES: Final = frozenset({"__all__", "__slots__"})
 _UNTOUCHED_CALLS: Final = frozenset({"cast", "TypeVar"})
 _UNTOUCHED_FIELDS: Final = frozenset({"annotation", "returns", "decorator_list", "bases", "keywords of a class", "ctx"})
+_NAMED_BY: Final[Mapping[type[ast.AST], tuple[str, ...]]] = {ast.Set: ("elts",), ast.Dict: ("keys",)}
+"""Constants that are left out one by one: to misspell one says the same."""
 _CONDITIONS: Final = (ast.Compare, ast.BoolOp)
 _COMPOUND: Final = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef, ast.Match)
 
@@ -140,6 +142,8 @@ class _Walk:
             listed = isinstance(value, list)
             for index, node in enumerate(value if listed else (value,)):
                 if isinstance(node, ast.stmt | ast.JoinedStr | ast.ExceptHandler | ast.match_case):
+                    continue
+                if field in _NAMED_BY.get(type(owner), ()) and isinstance(node, ast.Constant) and len(value) > 1:
                     continue
                 if isinstance(node, ast.AST):
                     place = Place(owner, field, index if listed else None)

@@ -174,6 +174,21 @@ def test_full_expressions_read_within_bounds() -> None:
     assert [1] == compile_readable("[a]").read({"a": 1})
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("abs(n)", 2), ("avg(l)", 2), ("ceil(f)", 2), ("contains(l, `1`)", True), ("ends_with(t, 'c')", True),
+        ("floor(f)", 1), ("keys(o)", ["k"]), ("length(l)", 2), ("max(l)", 3), ("max_by(a, &k).k", 2), ("min(l)", 1),
+        ("min_by(a, &k).k", 1), ("not_null(x, n)", -2), ("sort(l)", [1, 3]), ("sort_by(a, &k)[0].k", 1),
+        ("starts_with(t, 'a')", True), ("sum(l)", 4), ("to_number('7')", 7), ("type(t)", "string"), ("values(o)", [1]),
+    ],
+)  # fmt: skip
+def test_every_function_that_is_allowed(text: str, expected: Any) -> None:
+    """Functions whose result is no larger than what they are given."""
+    value = {"n": -2, "f": 1.5, "l": [3, 1], "t": "abc", "o": {"k": 1}, "a": [{"k": 2}, {"k": 1}]}
+    assert expected == compile_readable(text).read(value)
+
+
 def test_the_largest_expressions() -> None:
     """As many characters, parts and lists as are allowed; the next is refused."""
     longest = "a || " + "b" * (MAX_PATH - 5)
