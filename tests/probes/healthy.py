@@ -105,6 +105,18 @@ def _many_items() -> list[Probe]:
         "It is sunny today with light winds from the north, and the local service expects no rain before the evening, "
         "so an umbrella will not be needed."
     )
+    queued = (
+        "The message has been queued, and will be delivered within the next few minutes by the service that sends all "
+        "messages of the shop."
+    )
+    reviewed = (
+        "No mistakes were found in this file: it keeps to the rules for style and naming, and needs no change at this "
+        "time."
+    )
+    full = (
+        "We are sorry, the house is full at that time; we would be glad to have you as our guest on another day or at "
+        "another hour."
+    )
     folders = ("app", "lib", "docs", "tests", "tools", "web")
     days = [f"2026-03-{day:02d}" for day in range(2, 9)]
     sentences = ("box", "chair", "lamp", "cup", "vase", "clock", "book")
@@ -124,6 +136,37 @@ def _many_items() -> list[Probe]:
             "weather_in_words_same_answer",
             "Questions that differ in one name, all answered with one forecast: other cities, no retry.",
             [call("ask_weather", {"question": asked.format(city)}, alike) for city in CITIES],
+        ),
+        Probe(
+            "messages_to_many",
+            "A message to each of eight customers through a tool that takes a sentence, with one acknowledgement.",
+            [
+                call("notify", {"order": f"Tell {name} that the parcel will be two days late"}, queued)
+                for name in ("Ana", "Bo", "Cem", "Dana", "Eli", "Fay", "Gus", "Hana")
+            ],
+        ),
+        Probe(
+            "reviews_by_a_helper",
+            "A helper reviews file after file, and finds nothing wrong with any.",
+            [
+                call("delegate", {"task": f"Review the file {name}.py for mistakes in style and naming"}, reviewed)
+                for name in ("parse", "walk", "emit", "fold", "load", "save")
+            ],
+        ),
+        Probe(
+            "tables_on_other_days",
+            "A table is asked for on one day after the other; the house is full on five of them.",
+            [
+                *[
+                    call("restaurant", {"message": f"A table for two on {day} at seven, if you please"}, full)
+                    for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
+                ],
+                call(
+                    "restaurant",
+                    {"message": "A table for two on Saturday at seven, if you please"},
+                    "Yes, we have a table for you on Saturday at seven.",
+                ),
+            ],
         ),
         Probe(
             "licence_files",

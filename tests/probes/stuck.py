@@ -216,8 +216,19 @@ def _answers() -> list[Probe]:
             "volatile_id",
             "The same order in the same state, with a fresh request id in each answer.",
             [
-                call("get_order", {"id": 7}, {"request_id": f"{at * 7919 % 997:03x}-{at}", "status": "delivered"})
-                for at in range(12)
+                call(
+                    "get_order",
+                    {"id": 7},
+                    {
+                        "request_id": f"{at * 7919 % 9973:04x}",
+                        "order": 7,
+                        "status": "delivered",
+                        "carrier": "north post",
+                        "items": ["garden chair", "table"],
+                        "paid": True,
+                    },
+                )
+                for at in range(1, 13)
             ],
             None,
             SEEN,
@@ -319,7 +330,7 @@ def _answers() -> list[Probe]:
                 for query in ("Refund  policy", "refund policy", "REFUND POLICY", "refund policy ", "Refund Policy")
             ],
             None,
-            LOOP,
+            SEEN,
             ("same_result",),
             4,
         ),
@@ -386,6 +397,15 @@ def _failures() -> list[Probe]:
             SEEN,
             (),
             10,
+        ),
+        Probe(
+            "error_text_with_a_clock_declared",
+            "The same where the owner said that a text that reads like an error is one.",
+            [call("run", {"command": "make"}, f"Error: connection to db-7 was lost at 10:0{at}") for at in range(5)],
+            'version: 1\npolicy: probe\npolicy_version: "1"\nerrors: {in_band: true}\n',
+            LOOP,
+            ("error_repeat",),
+            3,
         ),
         Probe(
             "spelling_of_a_command",
