@@ -14,15 +14,33 @@ import msgspec
 
 from otel_loopguard.detectors import DETECTORS
 from otel_loopguard.detectors.agents import Agent
+from otel_loopguard.detectors.alike import Measuring
 from otel_loopguard.detectors.answers import Answer, Record, is_terminal
 from otel_loopguard.detectors.claims import Claims
 from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
 from otel_loopguard.detectors.recent import Recent
+from otel_loopguard.detectors.returns import Place
 from otel_loopguard.detectors.rounds import Laps, Mark
-from otel_loopguard.detectors.step import Step
-from otel_loopguard.model import Effect, Finding, Kind, Pattern, Progress, Severity, ToolCall
+from otel_loopguard.detectors.step import Claim, Step
+from otel_loopguard.detectors.tally import TELLING_WORDS, Tally
+from otel_loopguard.detectors.writes import BusinessMemory
+from otel_loopguard.model import (
+    CallFacts,
+    Effect,
+    ErrorCategory,
+    Finding,
+    Kind,
+    Pattern,
+    Progress,
+    ResultClass,
+    Severity,
+    ToolCall,
+    Value,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otel_loopguard.detectors.step import Lap
     from otel_loopguard.detectors.supposed import WouldComplete
     from otel_loopguard.policy import Policy, ToolContract
@@ -42,6 +60,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     findings: int = 256
     items: int = 16_384
     """Items and cursors remembered a pager; past this, unseen ones are taken for new."""
+    answers: int = 1024
+    """Answers remembered, the latest half of them for certain; one that is forgotten is new when it comes again."""
 
 
 class Evictions(msgspec.Struct, frozen=True):
@@ -56,7 +76,8 @@ class Observation(msgspec.Struct, frozen=True):
     """What one call turned out to be.
 
     `repeat_count` is how many equal answers in a row this call makes, itself included (1: none before).
-    `kinds` are the kinds that became true with this call. `new_items` and `terminal` are None where not known.
+    `kinds` are the kinds that became true with this call. `new_items`, `terminal` and `covered` are None
+    where not known.
     """
 
     progress: Progress
@@ -65,14 +86,25 @@ class Observation(msgspec.Struct, frozen=True):
     kinds: tuple[Kind, ...] = ()
     new_items: int | None = None
     terminal: bool | None = None
+    covered: bool | None = None
+    near_repeat_count: int | None = None
+    """This and the next four as in `CallFacts`: what a producer writes down, since no scorer can measure it."""
+    near_repeat_alike: int | None = None
+    near_result_count: int | None = None
+    near_result_alike: int | None = None
+    result_moving: bool | None = None
 
 
 _FIRST: Final = Observation(Progress.FIRST)
 _NOT_KNOWN: Final = Observation(Progress.UNKNOWN)
+_NOTHING: Final[dict[str, Value]] = {}
 
 
 _LIMITS: Final = Limits()
+_ACTS: Final = (ResultClass.ACK, ResultClass.SILENCE, None)
+"""Answers of calls of unknown effect that may have changed something without showing it."""
 _Key: TypeAlias = "tuple[str, str | None, str | None, str | None]"
+_Judge: TypeAlias = "Callable[[Step], Claim | None]"
 
 
 class Tracker:
@@ -81,16 +113,23 @@ class Tracker:
     Args:
         policy: contracts and thresholds.
         limits: bounds of memory.
+        memory: what earlier runs wrote under business keys that hold beyond a run; None where none came before.
 
     Thread safety: none; the caller holds one lock a run.
     """
 
-    def __init__(self, policy: Policy, *, limits: Limits = _LIMITS) -> None:
+    def __init__(self, policy: Policy, *, limits: Limits = _LIMITS, memory: BusinessMemory | None = None) -> None:
         self._policy = policy
         self._max_items = limits.items
         detectors = tuple(make() for make in DETECTORS)
-        self._judges = tuple(detector.judge for detector in detectors)
-        self._always = any(detector.always for detector in detectors)
+        self._measured = tuple([detector.measured for detector in detectors if isinstance(detector, Measuring)])
+        self._judges = tuple([detector.judge for detector in detectors])
+        self._always = tuple([detector.judge for detector in detectors if detector.always])
+        self._of_evidence = tuple([detector.judge for detector in detectors if not detector.always])
+        self._tally = Tally(memory or BusinessMemory(limit=2), answers=limits.answers)
+        self._turn: int | None = None
+        self._place: Place | None = None
+        self._acts = 0
         self._records = Recent[_Key, Record](limits.digests)
         self._agents = Recent[str, Agent](limits.agents)
         self._first_agent: Agent | None = None
@@ -126,24 +165,64 @@ class Tracker:
         if contract.noop:
             return _NOT_KNOWN
         agent = self._agents.latest.get(call.agent) or self._meet(call.agent)
+        place = self._place if call.turn == self._turn else None
+        if place is None:
+            place = self._open_turn(call, agent)
         agent.take_turn(call, self._hard)
         answer = Answer(facts, contract)
         if facts.call_digest is not None:
-            return self._weigh(agent, call, answer, contract)
-        # Without a digest it may be any call of its tool, so it is evidence of none.
+            return self._weigh(agent, place, call, answer, contract)
+        return self._weigh_unread(agent, call, answer, contract)
+
+    def _weigh_unread(self, agent: Agent, call: ToolCall, answer: Answer, contract: ToolContract) -> Observation:
+        """Takes in a call without a digest: it may be any call of its tool, so it is no evidence of a repeat."""
+        before = self._barriers
+        self._tally.knows(agent, call, answer, self._hard)
         self._raise_barrier(agent, call, answer, again=False)
+        self._move(agent, call, answer, stalled=False)
+        counted = self._tally.take(agent, call, answer, contract, known=None, hard=self._hard)
         self._break_laps(agent)
         if self._would_complete is None:
             self._would_complete = agent.suppose(call, answer, contract, digest=None, hard=self._hard)
-        return _NOT_KNOWN
+        if counted is None:
+            return _NOT_KNOWN
+        step = Step(
+            call,
+            contract,
+            Progress.UNKNOWN,
+            None,
+            None,
+            answer.result_class,
+            answer.failing,
+            answer.waiting,
+            None,
+            None,
+            None,
+            None,
+            None,
+            before,
+            self._barriers,
+            counted=counted,
+        )
+        kinds = self._judge(step, self._of_evidence)
+        return Observation(Progress.UNKNOWN, kinds=kinds, covered=counted.covered)
 
     def _start_over(self, call: ToolCall) -> None:
         """A user turn or another attempt begins: what came before is no evidence any more."""
+        self._tally.start_over(same_user_turn=call.user_turn == self._user_turn)
         self._user_turn, self._attempt = call.user_turn, call.attempt
         self._hard += 1
         self._barriers += 1
         if self._across is not None:
             self._across.clear()
+
+    def _open_turn(self, call: ToolCall, agent: Agent) -> Place:
+        """Marks where the turn before ended, and where this one begins."""
+        if self._place is not None:
+            self._place.close(self._barriers, self._acts)
+        self._turn = call.turn
+        self._place = place = Place(agent, self._barriers, self._acts)
+        return place
 
     def _meet(self, name: str) -> Agent:
         agent = self._agents.promote(name)
@@ -159,7 +238,7 @@ class Tracker:
             self._across, self._across_turn = first.laps.copy_across(), first.lap_turn
         return agent
 
-    def _weigh(self, agent: Agent, call: ToolCall, answer: Answer, contract: ToolContract) -> Observation:
+    def _weigh(self, agent: Agent, place: Place, call: ToolCall, answer: Answer, contract: ToolContract) -> Observation:
         """Compares the call with its agent's last equal one, brings all evidence up to date and judges it."""
         facts = call.facts
         key: _Key = (call.agent, facts.call_digest, facts.key_id, facts.contract)
@@ -173,15 +252,26 @@ class Tracker:
         page = None
         if facts.pattern is Pattern.PAGINATED and not (sibling or answer.denied or answer.failing):
             page = agent.pages_of(contract, self._hard, self._max_items).take(call, fresh=record.answer is None)
-        progress, rule, counted = record.take(call, answer, contract, in_round=agent.round, page=page)
-        again = sibling and not counted
-        stretch, stalled, new_items = record.stretch if counted else None, None, facts.new_items
+        known = self._tally.knows(agent, call, answer, self._hard)
+        progress, rule, added = record.take(call, answer, contract, in_round=agent.round, now=place, page=page)
+        again = sibling and not added
+        stretch, stalled, new_items = record.stretch if added else None, None, facts.new_items
         if page is not None:
             stretch, stalled, new_items = None if page.rule is not None else stretch, page.stalled, page.new_items
-        barriers_before = self._barriers
+        barriers_before, covered, counted = self._barriers, None, None
+        repeated = again or progress is Progress.UNCHANGED or (answer.value is not None and record.had(answer.value))
+        moved_on = progress is Progress.ADVANCED and rule is not None
+        told = known and not moved_on and _is_telling(facts)
         self._raise_barrier(
-            agent, call, answer, again=again or progress is Progress.UNCHANGED, count=0 if again else record.count
+            agent, call, answer, again=repeated or told, count=0 if again else record.count, rewrite=repeated
         )
+        if again:
+            self._tally.spend_sibling(call, contract)
+        else:
+            self._move(agent, call, answer, stalled=repeated or told)
+            old = (known and (repeated or told or answer.failing)) and not (answer.waiting or moved_on)
+            counted = self._tally.take(agent, call, answer, contract, known=old, hard=self._hard)
+            covered = None if counted is None else counted.covered
         terminal = self._wait(record, call, contract, sibling=sibling) if facts.pattern is Pattern.POLLING else None
         lap, across = self._laps(agent, call, answer, record, progress)
         if self._would_complete is None:
@@ -189,8 +279,11 @@ class Tracker:
             self._would_complete = agent.suppose(call, answer, contract, digest=key, hard=self._hard)
         self._note(progress, new_items)
         siblings = record.siblings if sibling else None
+        trail = record.trail if added else None
+        denials = record.denials if answer.denied and not (sibling or answer.guarded) else None
+        evident = stretch or siblings or record.poll or stalled or lap or across or trail or denials or counted
         kinds: tuple[Kind, ...] = ()
-        if self._always or stretch or siblings or record.poll or stalled or lap or across:
+        if evident or self._always:
             kinds = self._judge(
                 Step(
                     call,
@@ -208,13 +301,36 @@ class Tracker:
                     across,
                     barriers_before,
                     self._barriers,
-                )
+                    trail,
+                    denials,
+                    counted,
+                ),
+                self._judges if evident else self._always,
             )
-        if sibling and record.stretch is not None and record.stretch.loop:
-            self._claims.count_waste(record.stretch)
-        if progress is Progress.FIRST and not kinds and new_items is None and terminal is None:
+        looping = lap is not None or across is not None
+        if added or sibling:
+            for joined in record.stretches():
+                if joined.loop:
+                    looping = True
+                    if sibling:
+                        self._claims.count_waste(joined)
+        if looping:
+            # These calls are accounted for: what comes after them is judged by itself.
+            agent.answers.clear()
+        likeness = self._measure(call)
+        if progress is Progress.FIRST and not (kinds or likeness) and new_items is terminal is covered is None:
             return _FIRST
-        return Observation(progress, rule, record.count or 1, kinds, new_items, terminal)
+        return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered, **likeness)
+
+    def _move(self, agent: Agent, call: ToolCall, answer: Answer, *, stalled: bool) -> None:
+        """Counts the call among its agent's, and whether it brought anything or may have done something."""
+        agent.calls += 1
+        if answer.failing or answer.denied:
+            return
+        if not stalled:
+            agent.moved += 1
+        if call.facts.effect is Effect.UNKNOWN and answer.result_class in _ACTS:
+            self._acts += 1
 
     def _note(self, progress: Progress, new_items: int | None) -> None:
         if progress is Progress.ADVANCED:
@@ -229,23 +345,31 @@ class Tracker:
             self._records.add(key, record)
         return record
 
-    def _raise_barrier(self, agent: Agent, call: ToolCall, answer: Answer, *, again: bool, count: int = 0) -> None:
+    def _raise_barrier(
+        self, agent: Agent, call: ToolCall, answer: Answer, *, again: bool, count: int = 0, rewrite: bool = False
+    ) -> None:
         """Counts what makes it worth while to look again at other things (DESIGN 6, barrier).
 
         Args:
             agent: whose call it is.
             call: the call.
             answer: what it gave back.
-            again: True where it repeats an equal call with an equal answer.
-            count: how many such in a row, 0 for an equal sibling.
+            again: True where it brought nothing new: an equal call's answer, or one that its tool had given before.
+            count: how many equal calls with equal answers in a row, 0 for an equal sibling.
+            rewrite: True where it repeats an equal call with an equal answer.
         """
-        if answer.failing or answer.denied or not call.executed:
+        if answer.failing:
+            # An outage may be over by the next look, and what is done meanwhile is waiting.
+            if call.facts.error_category is ErrorCategory.TRANSIENT:
+                self._barriers += 1
+            return
+        if answer.denied or not call.executed:
             return
         effect = call.facts.effect
         if effect is Effect.WRITE:
             # A write that repeats the one just made changes nothing that the one before did not; one that
             # comes back after other calls (set, unset, set) does.
-            if not again or count == 1:
+            if not rewrite or count == 1:
                 self._hard += 1
                 agent.own += 1
                 self._barriers += 1
@@ -292,14 +416,24 @@ class Tracker:
         if self._across is not None:
             self._across.clear()
 
-    def _judge(self, step: Step) -> tuple[Kind, ...]:
-        """Shows the step to every detector and returns the kinds that became true with it."""
+    def _judge(self, step: Step, judges: tuple[_Judge, ...]) -> tuple[Kind, ...]:
+        """Shows the step to detectors and returns the kinds that became true with it."""
         kinds: tuple[Kind, ...] = ()
-        for judge in self._judges:
+        for judge in judges:
             claim = judge(step)
             if claim is not None and self._claims.note(claim, step.call):
                 kinds = (*kinds, claim.kind)
         return kinds
+
+    def _measure(self, call: ToolCall) -> dict[str, Value]:
+        """Returns what likeness showed of a call that was judged, by field of `Observation`."""
+        facts = call.facts
+        if facts.likenesses is None and facts.near_repeat_count is None and facts.near_result_count is None:
+            return _NOTHING
+        found: dict[str, Value] = {}
+        for measured in self._measured:
+            found.update(measured(call))
+        return found
 
     # --- what the verdict asks ----------------------------------------------------------------------------
 
@@ -351,3 +485,10 @@ class Tracker:
     def evictions(self) -> Evictions:
         """What the limits made this tracker forget."""
         return Evictions(self._records.evicted, self._agents.evicted, self._claims.dropped)
+
+
+def _is_telling(facts: CallFacts) -> bool:
+    """Tells whether an answer says enough to be recognised: a structure, or a text of some length."""
+    if facts.result_class is not ResultClass.CONTENT:
+        return False
+    return facts.result_words is None or facts.result_words >= TELLING_WORDS

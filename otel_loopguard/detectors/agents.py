@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_loopguard.detectors.coverage import Reader
+from otel_loopguard.detectors.failing import Failures, Outages
 from otel_loopguard.detectors.paging import MAX_PAGERS, Pages
 from otel_loopguard.detectors.rounds import Laps
+from otel_loopguard.detectors.staleness import Answers
 from otel_loopguard.detectors.supposed import Seen, Suppositions, WouldComplete
-from otel_loopguard.model import Effect, Pattern, Unknown
+from otel_loopguard.model import Effect, ErrorCategory, Pattern, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from otel_loopguard.detectors.answers import Answer
+    from otel_loopguard.detectors.step import Stretch
     from otel_loopguard.model import ToolCall
     from otel_loopguard.policy import ToolContract
 
@@ -29,16 +33,69 @@ class Agent:
         hard: the run's user turns and declared writes so far; `own` counts this agent's among them.
     """
 
-    __slots__ = ("_others", "_pages", "_supposed", "_turn", "lap_turn", "laps", "own", "round")
+    __slots__ = (
+        "_others",
+        "_pages",
+        "_readers",
+        "_supposed",
+        "_turn",
+        "_well_turn",
+        "answers",
+        "calls",
+        "failures",
+        "lap_turn",
+        "laps",
+        "moved",
+        "outages",
+        "own",
+        "round",
+        "since",
+        "starts",
+    )
 
     def __init__(self, *, first_round: int, hard: int) -> None:
-        self._turn = self.lap_turn = -1
-        self.round = first_round
+        self._turn = self.lap_turn = self._well_turn = -1
+        self.round = self.calls = self.moved = first_round
         self.own = 0
         self._others = hard
         self.laps = Laps()
         self._supposed = Suppositions()
         self._pages: dict[str, Pages] = {}
+        self._readers: dict[str, Reader] = {}
+        self.answers = Answers()
+        self.since, self.starts = hard, -1
+        self.failures: Failures | None = None
+        self.outages: Outages | None = None
+
+    def succeed(self, call: ToolCall) -> None:
+        """Takes in a call that did not fail, as far as is known: it ends what failed in a row."""
+        self._well_turn = call.turn
+        self.failures = None
+        if self.outages is not None:
+            self.outages.by_tool.pop(call.facts.tool, None)
+
+    def fail(self, call: ToolCall) -> Stretch | None:
+        """Takes in a failure; returns the passing errors of its tool where it is one of them."""
+        if call.facts.error_category is ErrorCategory.TRANSIENT:
+            if self.outages is None:
+                self.outages = Outages()
+            return self.outages.take(call)
+        if self.outages is not None:
+            self.outages.by_tool.pop(call.facts.tool, None)
+        if call.turn != self._well_turn:
+            if self.failures is None:
+                self.failures = Failures()
+            self.failures.take(call)
+        return None
+
+    def reader_of(self, contract: ToolContract, hard: int) -> Reader:
+        """Returns what this agent has read with one tool since the last user turn or write."""
+        reader = self._readers.get(contract.tool)
+        if reader is None or reader.epoch != hard:
+            if len(self._readers) >= MAX_PAGERS:
+                self._readers.clear()
+            reader = self._readers[contract.tool] = Reader(hard)
+        return reader
 
     def take_turn(self, call: ToolCall, hard: int) -> None:
         """Begins a round where the call is the first of its turn, and parts the rounds where others wrote."""

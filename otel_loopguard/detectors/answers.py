@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from otel_loopguard.detectors.returns import Trail, gap
 from otel_loopguard.detectors.rounds import MAX_PERIOD, Mark
 from otel_loopguard.detectors.step import LASTING_FAILURES, Poll, Stretch
 from otel_loopguard.model import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from otel_loopguard.detectors.paging import Page
+    from otel_loopguard.detectors.returns import Place
     from otel_loopguard.model import CallFacts
     from otel_loopguard.policy import ToolContract
 
@@ -101,6 +103,8 @@ class Record:
         "_counted",
         "_head",
         "_items",
+        "_last",
+        "_left",
         "_mark",
         "_marked",
         "_marks",
@@ -109,15 +113,19 @@ class Record:
         "_start",
         "answer",
         "count",
+        "denials",
         "epoch",
         "failing",
         "first",
+        "place",
         "poll",
         "result_class",
         "siblings",
         "stretch",
         "terminal",
+        "trail",
         "turn",
+        "waiting",
     )
 
     def __init__(self, epoch: int) -> None:
@@ -135,9 +143,12 @@ class Record:
         self.first = True
         self.answer: Hashable | None = None
         self.result_class: ResultClass | None = None
-        self.failing = False
+        self.failing = self.waiting = False
         self.count = 0
         self.stretch: Stretch | None = None
+        self.trail: Trail | None = None
+        self.place: Place | None = None
+        self.denials: Stretch | None = None
         self.siblings: Stretch | None = None
         self.poll: Poll | None = None
         self._signals: Signals | None = None
@@ -145,10 +156,19 @@ class Record:
         self._counted = False
         self._consecutive = False
         self._head: ToolCall | None = None
+        self._last: ToolCall | None = None
+        self._left: Stretch | bool = False
         self._start: ToolCall | None = None
 
     def take(
-        self, call: ToolCall, answer: Answer, contract: ToolContract, *, in_round: int, page: Page | None = None
+        self,
+        call: ToolCall,
+        answer: Answer,
+        contract: ToolContract,
+        *,
+        in_round: int,
+        now: Place,
+        page: Page | None = None,
     ) -> tuple[Progress, str | None, bool]:
         """Takes in the next call with this digest.
 
@@ -157,6 +177,7 @@ class Record:
             answer: what it gave back.
             contract: of its tool.
             in_round: the agent's round that the call belongs to.
+            now: the turn that the call belongs to.
             page: what a declared pager's page brought, which then decides.
 
         Returns:
@@ -177,8 +198,11 @@ class Record:
         progress, rule, same = self._compare(call.facts, answer, contract, page, was_first=was_first)
         self._remember(call.facts.signals)
         if not (self._consecutive or answer.waiting):
+            self._left = self.stretch or self._left or True
             self.count, self.stretch = 0, None
         if answer.value is None or (same is None and self.answer is not None):
+            if answer.denied and not answer.guarded:
+                self._refuse(call)
             return progress, rule, False
         self._counted = True
         if same and self.count:
@@ -187,7 +211,13 @@ class Record:
             self.count, self.stretch, self._start = 1, None, call
         if not same:
             self.answer = answer.value
-        self.failing, self.result_class = answer.failing, answer.result_class
+            self.trail = None
+        elif self.place is not None and not answer.waiting and page is None:
+            self._follow(call, contract, now)
+        if not answer.denied:
+            self.denials = None
+        self._last, self.place, self._left = call, now, False
+        self.failing, self.result_class, self.waiting = answer.failing, answer.result_class, answer.waiting
         if call.facts.signals is not None:
             self._signals = call.facts.signals
         return progress, rule, True
@@ -236,6 +266,34 @@ class Record:
         self.stretch.add(call)
         self.stretch.count = self.count
 
+    def _follow(self, call: ToolCall, contract: ToolContract, now: Place) -> None:
+        before, last = self.place, self._last
+        if before is None or last is None or self.result_class is ResultClass.SILENCE:
+            return
+        trail = self.trail
+        if trail is None:
+            trail = self.trail = Trail()
+        between = gap(before, now, contract.window)
+        trail.follow(call, last, between=between, left=self._left, acted=before.acts != now.acts)
+
+    def _refuse(self, call: ToolCall) -> None:
+        """Counts a call that someone other than the guard refused; one a round."""
+        if self.denials is None:
+            self.denials = Stretch(call.facts.tool, call.agent, (call.facts.call_digest or "",))
+        else:
+            self.denials.count += 1
+        self.denials.add(call)
+
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Returns every stretch that the last call was added to."""
+        trail = self.trail
+        found = (self.stretch,) if trail is None else (self.stretch, trail.still_stretch, trail.relapse)
+        return tuple([stretch for stretch in found if stretch is not None])
+
+    def had(self, answer: Hashable) -> bool:
+        """Tells whether this call gave an answer before its last one (of the last eight, for plain tools)."""
+        return self._marks is not None and answer in self._marks
+
     def _join(self, call: ToolCall, answer: Answer) -> None:
         """Adds an equal sibling, which counts once with the first; one that differs ends the stretch."""
         if self.siblings is None:
@@ -246,10 +304,14 @@ class Record:
         if not self._counted:
             return
         if answer.value is not None and answer.value != self.answer:
+            self.trail = None
             self.answer, self.failing, self.result_class = answer.value, answer.failing, answer.result_class
             self.count, self.stretch, self._start = 1, None, call
-        elif self.stretch is not None:
-            self.stretch.add(call)
+        else:
+            if self.stretch is not None:
+                self.stretch.add(call)
+            if self.trail is not None:
+                self.trail.join(call)
 
     def mark(self) -> Mark:
         """Returns the mark of this call with its present answer; one answer has one mark, for 8 answers back."""

@@ -23,4 +23,6 @@ class ErrorRepeat:
         stretch = step.stretch
         if stretch is None or not step.failing or step.waiting or stretch.count <= step.contract.allowed_repeats:
             return None
+        if step.is_found_otherwise:
+            return None
         return Claim(self.kind, Severity.LOOP, stretch, stretch.count)

@@ -21,7 +21,7 @@ class ExactRepeat:
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where the stretch is longer than the tool's contract allows."""
         stretch = step.stretch
-        if stretch is None or step.failing or step.waiting:
+        if stretch is None or step.failing or step.waiting or step.is_found_otherwise:
             return None
         allowed = allowed_unchanged(step.contract, step.result_class)
         if allowed is None or stretch.count <= allowed:

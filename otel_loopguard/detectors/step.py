@@ -15,6 +15,8 @@ import msgspec
 from otel_loopguard.model import Basis, Effect, ErrorCategory, Kind, Progress, ResultClass, Severity, ToolCall
 
 if TYPE_CHECKING:
+    from otel_loopguard.detectors.returns import Trail
+    from otel_loopguard.detectors.tally import Counted
     from otel_loopguard.model import CallFacts
     from otel_loopguard.policy import ToolContract
 
@@ -114,6 +116,22 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     """Barriers of DESIGN 6 seen in the run before this call."""
     barriers: int
     """The same with this call's own."""
+    trail: Trail | None = None
+    """Of a call with an unchanged answer: the equal ones before it, whatever lay between."""
+    denials: Stretch | None = None
+    """Where someone other than the guard refused this call: the rounds in which that happened."""
+    counted: Counted | None = None
+    """What the call adds to whichever call it is; None for nothing."""
+
+    @property
+    def is_found_otherwise(self) -> bool:
+        """True where the consecutive rounds are the end of a longer stretch that is a loop already, and no news."""
+        trail = self.trail
+        if trail is None:
+            return False
+        if trail.relapse is not None:
+            return trail.sure
+        return trail.still_stretch is not None and trail.still_stretch.loop
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -92,6 +92,7 @@ class Run:
             "result_digest": None if result is None else digest("result", result),
             "result_unknown": Unknown.NOT_CAPTURED if result is None else None,
             "result_class": None if result is None else ResultClass.CONTENT,
+            "result_words": None if result is None else 1,
             "outcome": Outcome.OK,
             "effect": contract.effect,
             "pattern": contract.pattern,

@@ -83,7 +83,7 @@ def test_transient_failures_are_quiet() -> None:
     run = Run()
     for _ in range(12):
         run.fail(error_category=ErrorCategory.TRANSIENT)
-    assert set() == run.kinds()
+    assert {Kind.OUTAGE} == run.kinds()
 
 
 def test_transient_failure_neither_counts_nor_resets() -> None:
@@ -180,7 +180,7 @@ def test_failed_write_counts_by_failure() -> None:
     run.fail("write")
     run.fail("write")
     run.call("write")
-    assert set() == run.kinds()
+    assert {Kind.DUPLICATE_WRITE} == run.kinds()
     run.fail("write")
     run.fail("write")
     run.fail("write")

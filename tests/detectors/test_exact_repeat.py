@@ -69,10 +69,10 @@ def test_finding_tells_the_stretch() -> None:
 
 
 def test_new_stretch_gives_a_new_finding() -> None:
-    """A stretch that ended and began again is found again."""
+    """A stretch that ended and began again after a write is found again (without one it is a relapse)."""
     run = Run()
     run.repeat(3)
-    run.call("other", "b", "s")
+    run.call("write", "b", "s")
     run.repeat(4)
     assert [(1, 3, 3), (5, 7, 4)] == [(f.first_call, f.at_call, f.count) for f in run.tracker.findings()]
 

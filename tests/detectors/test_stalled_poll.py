@@ -179,5 +179,5 @@ def test_denied_polls_do_not_count() -> None:
     run = Run()
     for _ in range(12):
         run.refuse("poll", "job")
-    assert set() == run.kinds()
+    assert {Kind.DENIED_REPEAT} == run.kinds()
     assert Outcome.DENIED is run.calls[0].facts.outcome
