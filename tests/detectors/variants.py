@@ -358,7 +358,8 @@ def _tool_span(number: int, parent: Span, row: Record, start_ns: int, policy: Po
         attr.TOOL_CALL_ID: row["call_id"],
         attr.TOOL_ARGUMENTS: json.dumps(row["arguments"]),
     }
-    if not row.get("result_missing") and ("result" in row or "observation" in row):
+    answered = not row.get("result_missing") and ("result" in row or "observation" in row)
+    if answered:
         attributes[attr.TOOL_RESULT] = result if isinstance(result, str) else json.dumps(result)
     if row.get("denied"):
         attributes |= {attr.OUTCOME: Outcome.DENIED.value, attr.DENIED_BY: "other"}
@@ -369,7 +370,9 @@ def _tool_span(number: int, parent: Span, row: Record, start_ns: int, policy: Po
     failed = error not in (None, False)
     text = error if isinstance(error, str) else result if failed and isinstance(result, str) else ""
     name = f"execute_tool {row['tool']}"
-    return _span(number, parent, name, start_ns, attributes, failed=failed, message=text)
+    span = _span(number, parent, name, start_ns, attributes, failed=failed, message=text)
+    # No result came: a span that never ended. One that ended without a result had one, which was not captured.
+    return span if answered or failed or row.get("denied") else msgspec.structs.replace(span, end_ns=None)
 
 
 def _span(
