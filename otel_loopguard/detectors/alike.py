@@ -7,7 +7,7 @@ measured here, so that a scorer which sees no content makes the same findings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.step import Stretch
@@ -83,10 +83,18 @@ class Turns:
         return turns[0]
 
 
+@runtime_checkable
+class Measuring(Protocol):
+    """A detector whose counts a producer writes down, for a scorer that sees no content."""
+
+    def measured(self, call: ToolCall) -> dict[str, Value]:
+        """Returns what was measured of the call judged last, by field of `CallFacts`; empty for any other call."""
+
+
 class _Text(NamedTuple):
     """How one text compares with those before it, as the fields `near_result_*` and `result_moving` of `CallFacts`."""
 
-    count: int
+    calls: int
     per_cent: int
     moving: bool
 
@@ -109,7 +117,7 @@ class TextRun:
 
     def add(self, call: ToolCall, text: _Text, *, very_alike: bool) -> None:
         """Adds a call that gave a text alike to the first."""
-        self.count, self.moving = text.count, text.moving
+        self.count, self.moving = text.calls, text.moving
         self.very_alike += very_alike
         self.varied = self.varied or _result_of(call.facts) != self._result
         add_to(self.stretch, call)
@@ -171,7 +179,7 @@ class TextRuns:
             return {}
         text = self._text
         return {
-            "near_result_count": text.count,
+            "near_result_count": text.calls,
             "near_result_alike": text.per_cent,
             "result_moving": text.moving,
         }
@@ -200,12 +208,12 @@ class TextRuns:
             text = compared
         self._number, self._text = call.number, text
         if run is None:
-            run = TextRun(call, text.count)
+            run = TextRun(call, text.calls)
             self._runs.add(key, run)
-        elif text.count > max(run.count, 1):
+        elif text.calls > max(run.count, 1):
             run.add(call, text, very_alike=text.per_cent >= self._very_alike)
         else:
-            run = self._runs.latest[key] = TextRun(call, text.count)
+            run = self._runs.latest[key] = TextRun(call, text.calls)
         run.seen = seen
         return run
 

@@ -44,7 +44,7 @@ SAME_TEXT_PER_CENT: Final = 95
 class _Measure(NamedTuple):
     """How one call compares with those before it, as `CallFacts.near_repeat_count` and `near_repeat_alike`."""
 
-    count: int
+    calls: int
     alike: int
 
 
@@ -108,7 +108,7 @@ class NearRepeat:
         """Returns what was measured of the call judged last, by field of `CallFacts`; empty for any other call."""
         if call.number != self._number:
             return {}
-        return {"near_repeat_count": self._measure.count, "near_repeat_alike": self._measure.alike}
+        return {"near_repeat_count": self._measure.calls, "near_repeat_alike": self._measure.alike}
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim by likeness, which no guard denies on."""
@@ -132,7 +132,7 @@ class NearRepeat:
         if chain is None:
             chain = _Chain(step, measure)
             self._chains.add(key, chain)
-        elif measure.count > max(chain.count, 1):
+        elif measure.calls > max(chain.count, 1):
             chain.add(step, measure)
         else:
             chain = self._chains.latest[key] = _Chain(step, measure)

@@ -1,0 +1,248 @@
+"""near_repeat: one request put again and again in other words."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_loopguard.likeness import framed
+from otel_loopguard.model import Basis, Kind, Likenesses, Severity
+from tests.detectors.feeding import UNSEEN, Run
+from tests.detectors.variants import Record, call, check
+
+FILLERS = [
+    "please",
+    "kindly",
+    "now",
+    "again",
+    "really",
+    "finally",
+    "just",
+    "simply",
+    "maybe",
+    "surely",
+    "gladly",
+    "soon",
+]
+FOUND = " ".join(f"row{n} open" for n in range(10))
+LONG = " ".join(f"word{'abcdefghijklmnopqrst'[n]}" for n in range(20))
+CONTENT = pytest.mark.parametrize(("count", "expected"), [(3, None), (4, 4), (5, 4)])
+AS_SPANS_KNOWN = ("spans", "spans shuffled")
+"""A span that ended without its result does not say that there was none."""
+
+
+def _reworded(count: int, result: object, **fields: object) -> list[Record]:
+    """Requests of ten words of which one is another each time: likeness 0.8 with the argument's name."""
+    return [
+        call("ask", {"query": f"{filler} list all open invoices of the customer", "top": 5}, result, **fields)
+        for filler in FILLERS[:count]
+    ]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(4, None), (5, 5), (6, 5)])
+def test_threshold_of_suspicion(count: int, expected: int | None) -> None:
+    """Fault "threshold off by one": the fifth request that finds nothing is suspect."""
+    findings = check(_reworded(count, []), {Kind.NEAR_REPEAT: expected})
+    assert [(Severity.SUSPECT, Basis.LIKENESS, count)] * (expected is not None) == [
+        (one.severity, one.basis, one.count) for one in findings if one.kind is Kind.NEAR_REPEAT
+    ]
+
+
+@CONTENT
+@pytest.mark.parametrize("result", [FOUND, LONG, {"rows": LONG.split()}], ids=["text", "words", "structure"])
+def test_threshold_with_the_same_long_answer(count: int, expected: int | None, result: object) -> None:
+    """Four times in a row the whole answer again: a loop by likeness."""
+    findings = check(_reworded(count, result), {Kind.NEAR_REPEAT: expected})
+    assert [(Severity.LOOP, Basis.LIKENESS, count)] * (expected is not None) == [
+        (one.severity, one.basis, one.count) for one in findings if one.kind is Kind.NEAR_REPEAT
+    ]
+
+
+@CONTENT
+def test_threshold_with_alike_failures(count: int, expected: int | None) -> None:
+    """Failures are alike though each quotes another part of the request."""
+    records = [
+        {**record, "error": f"syntax error near {FILLERS[n]} while reading the query"}
+        for n, record in enumerate(_reworded(count, None))
+    ]
+    findings = check(records, {Kind.NEAR_REPEAT: expected})
+    assert {Severity.LOOP} == {one.severity for one in findings if one.kind is Kind.NEAR_REPEAT} or expected is None
+
+
+@pytest.mark.parametrize(("count", "expected"), [(9, None), (10, 10), (11, 10)])
+def test_threshold_of_silence(count: int, expected: int | None) -> None:
+    """Silence says nothing, so a batch of silent commands may be longer."""
+    check(_reworded(count, ""), {Kind.NEAR_REPEAT: expected})
+
+
+@pytest.mark.parametrize(("shared", "other", "expected"), [(7, 4, None), (4, 2, 5), (5, 2, 5)])
+def test_threshold_of_likeness(shared: int, other: int, expected: int | None) -> None:
+    """Half of all words must be shared, the argument's name among them: 7 of 15 are too few, 4 of 8 enough."""
+    records = [
+        call(
+            "ask",
+            {"q": " ".join(["abcdefgh"[m] for m in range(shared - 1)] + [f"{f}{'xyzw'[m]}" for m in range(other)])},
+        )
+        for f in FILLERS[:5]
+    ]
+    check([{**record, "result": []} for record in records], {Kind.NEAR_REPEAT: expected})
+
+
+@pytest.mark.parametrize(("words", "expected"), [(14, None), (15, 4)])
+def test_fifteen_words_tell(words: int, expected: int | None) -> None:
+    """A shorter answer may well be right for several questions."""
+    check(_reworded(6, " ".join(LONG.split()[:words])), {Kind.NEAR_REPEAT: expected})
+
+
+def test_declared_identity_decides() -> None:
+    """With `identity_args` the wording does not matter at all, and short equal answers count."""
+    policy = "version: 1\npolicy: t\npolicy_version: 1\ntools: {feed: {identity_args: [source, window]}}\n"
+    queries = ["notes", "readiness", "any items", "evidence of it", "what is new there"]
+    records = [call("feed", {"source": "board", "window": "w31", "query": q}, {"ids": [4]}) for q in queries]
+    check(records, {Kind.NEAR_REPEAT: 5}, policy=policy)
+    others = [call("feed", {"source": f"b{n}", "window": "w", "query": q}, {"ids": [4]}) for n, q in enumerate(queries)]
+    check(others, {Kind.NEAR_REPEAT: None}, policy=policy)
+
+
+def test_calls_that_never_come_back_count() -> None:
+    """A child that is started again and again under other titles, without any result."""
+    titles = ["rent level data points", "data points on rent levels", "rent level research", "research: rent levels"]
+    titles += ["collect rent level data", "rent levels, data points"]
+    records = [call("start", {"kind": "research", "title": title}, result_missing=True) for title in titles]
+    for record in records:
+        del record["result"]
+    check(records, {Kind.NEAR_REPEAT: 5}, without=AS_SPANS_KNOWN)
+
+
+def test_suspicion_becomes_a_loop_of_its_own() -> None:
+    """The first call of the loop is the one at which it was one, not that of the suspicion before it."""
+    records = [*_reworded(5, []), *_reworded(12, FOUND)[5:9]]
+    findings = check(records, {})
+    assert [(Severity.SUSPECT, 5), (Severity.LOOP, 9)] == [
+        (one.severity, one.at_call) for one in findings if one.kind is Kind.NEAR_REPEAT
+    ]
+
+
+def test_exact_repeats_alone_are_another_kind() -> None:
+    """Fault "one digest is enough": without other words it is `exact_repeat`."""
+    check(_reworded(1, FOUND) * 6, {Kind.NEAR_REPEAT: None, Kind.EXACT_REPEAT: 3})
+
+
+def test_finding_tells_its_calls() -> None:
+    """It lists the calls in a row, from the first of them."""
+    (finding,) = [
+        one for one in check([call("other", {}, "x"), *_reworded(5, FOUND)], {}) if one.kind is Kind.NEAR_REPEAT
+    ]
+    assert ("ask", 2, 5, (2, 3, 4, 5, 6), 5) == (
+        finding.tool,
+        finding.first_call,
+        finding.at_call,
+        finding.calls,
+        len(finding.digests),
+    )
+
+
+# --- quiet ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cities", [["Oslo", "Paris", "Rome", "Bonn", "Nice", "Lima", "Cork", "York"]])
+def test_weather_in_many_cities_is_quiet(cities: list[str]) -> None:
+    """Structured, as questions with templated answers short and long, and where each sky is clear."""
+    template = "The weather in {} is fair today. " + LONG + " " + " ".join(f"more{n}th" for n in range(60))
+    for records in (
+        [call("weather", {"city": city, "units": "metric"}, {"sky": "clear", "degrees": 21}) for city in cities],
+        [call("ask", {"q": f"What is the weather in {city}?"}, f"It is clear in {city}.") for city in cities],
+        [call("ask", {"q": f"What is the weather in {city}?"}, template.format(city)) for city in cities],
+        [call("ask", {"q": f"Is the sky over {city} clear today?"}, "yes") for city in cities],
+    ):
+        check(records, {Kind.NEAR_REPEAT: None})
+
+
+def test_reading_in_chunks_is_quiet() -> None:
+    """Commands that differ in numbers only neither count nor reset."""
+    records = [call("shell", {"line": f"sed -n {n}1,{n}9p of the file"}, LONG) for n in range(12)]
+    check(records, {Kind.NEAR_REPEAT: None})
+
+
+def test_numbers_do_not_reset() -> None:
+    """A page number among reworded requests changes nothing."""
+    records = _reworded(4, FOUND)
+    records.insert(2, call("ask", {"query": "kindly list all open invoices of the customer 2", "top": 5}, FOUND))
+    other = call("ask", {"query": "kindly list all open invoices of the customer 3", "top": 5}, FOUND)
+    records.insert(3, other)
+    check(records, {Kind.NEAR_REPEAT: 6})
+
+
+def test_other_identifiers_are_other_actions() -> None:
+    """Fault "frame ignored": a structured value that differs makes it another request, however alike the words."""
+    records = [{**one, "arguments": {**one["arguments"], "top": n}} for n, one in enumerate(_reworded(8, FOUND))]
+    check(records, {Kind.NEAR_REPEAT: None})
+
+
+def test_refinement_that_brings_news_is_quiet() -> None:
+    """A search that finds something else each time is a search."""
+    records = [
+        {**one, "result": " ".join(f"{FILLERS[n]}{m}th row" for m in range(20))}
+        for n, one in enumerate(_reworded(10, ""))
+    ]
+    check(records, {Kind.NEAR_REPEAT: None})
+
+
+@pytest.mark.parametrize("result", ["ok", True, {"status": "stored"}])
+def test_batch_writes_are_quiet(result: object) -> None:
+    """Notes stored one after the other, each acknowledged."""
+    check(_reworded(12, result), {Kind.NEAR_REPEAT: None})
+
+
+def test_silent_commands_on_many_files_are_quiet() -> None:
+    """Of a short command most words are what it works on."""
+    records = [call("shell", {"line": f"mv {name}.txt to old/{name}.txt"}, "") for name in FILLERS]
+    check(records, {Kind.NEAR_REPEAT: None})
+
+
+def test_edits_between_are_a_reason_to_ask_again() -> None:
+    """Fault "barrier ignored": after something new has come from elsewhere, asking again is no repeat."""
+    records = [
+        one
+        for n, record in enumerate(_reworded(8, FOUND))
+        for one in (record, call("edit", {"line": n}, f"line {n} is now as it should be"))
+    ]
+    check(records, {Kind.NEAR_REPEAT: None})
+
+
+def test_other_calls_between_leave_a_suspicion() -> None:
+    """Not in a row is no loop by likeness, however long the answer; with nothing new between, it stays suspect."""
+    peek = call("peek", {"at": 1}, {"rows": [1, 2, 3]})
+    records = [peek, peek, *(one for record in _reworded(6, FOUND) for one in (record, peek))]
+    findings = check(records, {Kind.NEAR_REPEAT: 11})
+    assert [Severity.SUSPECT] == [one.severity for one in findings if one.kind is Kind.NEAR_REPEAT]
+
+
+def test_fan_out_is_quiet() -> None:
+    """Siblings were asked for at one time."""
+    check([{**record, "turn": 1} for record in _reworded(10, FOUND)], {Kind.NEAR_REPEAT: None})
+
+
+def test_transient_failures_are_quiet() -> None:
+    """A service that is down is not the agent's loop."""
+    policy = "version: 1\npolicy: t\npolicy_version: 1\nerrors: {transient: [service unavailable]}\n"
+    check(_reworded(10, None, error="503 service unavailable, try later"), {Kind.NEAR_REPEAT: None}, policy=policy)
+
+
+def test_user_turn_resets() -> None:
+    """The user may ask the same in other words."""
+    check([{**one, "user_turn": n} for n, one in enumerate(_reworded(10, FOUND))], {Kind.NEAR_REPEAT: None})
+
+
+def test_agents_ask_for_themselves() -> None:
+    """Three agents with one question each ask nothing twice."""
+    check([{**one, "agent": f"a{n}"} for n, one in enumerate(_reworded(10, FOUND))], {Kind.NEAR_REPEAT: None})
+
+
+def test_results_that_nobody_saw_are_no_evidence() -> None:
+    """Where results were not captured, templated questions must not look stuck."""
+    run = Run()
+    for name in FILLERS:
+        parts = framed({"q": f"What is the weather in {name}?"})
+        assert parts is not None
+        run.call("ask", name, UNSEEN, likenesses=Likenesses(arguments=parts.wording, frame="f" * 32))
+    assert Kind.NEAR_REPEAT not in run.kinds()
