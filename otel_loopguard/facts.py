@@ -18,7 +18,7 @@ from otel_loopguard.classify import classify
 from otel_loopguard.dialects import payload
 from otel_loopguard.dialects.own import OwnAttributes, read_own
 from otel_loopguard.dialects.reading import NOT_CAPTURED, Reading
-from otel_loopguard.digest import Digester, NameKind, checked_name
+from otel_loopguard.digest import NAME_PREFIX, Digester, NameKind, checked_name, looks_like_name
 from otel_loopguard.likeness import count_words, framed, sketch_of
 from otel_loopguard.model import (
     CallFacts,
@@ -171,8 +171,8 @@ class FactsReader:
     def of_record(self, record: CallRecord) -> SpanFacts:
         """Returns the facts of one call record, in the place its run id and sequence give it."""
         digester = self._digester_for(record.run_id)
-        failed = record.error not in (None, False)
-        error_text = record.error if isinstance(record.error, str) else None
+        failed = record.error not in (None, False, "")
+        error_text = record.error if isinstance(record.error, str) and record.error else None
         if failed and error_text is None and isinstance(record.result, str):
             error_text = record.result
         identity = {
@@ -205,11 +205,11 @@ class FactsReader:
             role=Role.TOOL,
             dialect=RECORD_DIALECT,
             agent=self._name(record.agent, digester),
-            run_id=self._name(record.run_id, digester),
+            run_id=_run_id(record.run_id, digester),
             conversation=None if record.session is None else digester.conversation(record.session),
             task=None if record.task is None else digester.conversation(record.task),
-            user_turn=None if record.user_turn is None else str(record.user_turn),
-            attempt=None if record.attempt is None else str(record.attempt),
+            user_turn=None if record.user_turn is None else self._name(str(record.user_turn), digester),
+            attempt=None if record.attempt is None else self._name(str(record.attempt), digester),
             turn=None if record.turn is None else self._name(str(record.turn), digester),
             after_compaction=record.after_compaction,
             concurrent=record.concurrent,
@@ -334,6 +334,13 @@ class _Resource:
 
     def __init__(self, service: str | None, release: str | None, host: str | None) -> None:
         self.service, self.release, self.host = service, release, host
+
+
+def _run_id(run_id: str, digester: Digester) -> str:
+    """A run id that is no name keeps all 128 bits of its digest: cut to 32, runs of a large file would collide."""
+    if looks_like_name(run_id, kind=NameKind.OTHER):
+        return run_id
+    return NAME_PREFIX + digester.conversation(run_id)
 
 
 def _digest_of(value: Value, tool: str, digest: Callable[[str, Value], str]) -> str | None:

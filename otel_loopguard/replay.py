@@ -71,7 +71,7 @@ class Replay:
     ) -> None:
         self._policy = policy
         self._reader = FactsReader(policy, lambda _: digester)
-        self._grouper = Grouper()
+        self._grouper = Grouper(policy.scope)
         self._held: dict[int, list[SpanFacts]] = {}
         """By the grouper's node."""
         self._held_spans = 0

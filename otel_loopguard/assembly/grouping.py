@@ -13,6 +13,7 @@ import msgspec
 
 from otel_loopguard.facts import RECORD_TRACE
 from otel_loopguard.model import Role, SpanFacts, SpanKey
+from otel_loopguard.policy import Scope
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -23,9 +24,13 @@ class Grouper:
     """Joins what may belong to one run: traces that share a run id, a link, or a tool span's conversation.
 
     A group may hold several runs, never part of one. Memory: one entry a trace, run id and conversation.
+
+    Args:
+        scope: the policy's; under `conversation` every span's conversation joins, not only a tool span's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scope: Scope = Scope.RUN) -> None:
+        self._by_conversation = scope is Scope.CONVERSATION
         self._parent: list[int] = []
         self._node_of: dict[str, int] = {}
 
@@ -40,7 +45,7 @@ class Grouper:
         node = self._node(span.trace_id)
         if span.run_id is not None:
             self._join(node, self._node(f"r:{span.run_id}"))
-        if span.conversation is not None and span.role is Role.TOOL:
+        if span.conversation is not None and (span.role is Role.TOOL or self._by_conversation):
             self._join(node, self._node(f"c:{span.conversation}"))
         for trace_id, _ in span.links:
             if trace_id != span.trace_id:

@@ -1,17 +1,19 @@
 """Makes runs of call records: the application already says run, order and turn.
 
-Invariants: order comes from time and sequence, never from the place in the file.
+Invariants: order comes from sequence and time, never from the place in the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from otel_loopguard.assembly.flags import call_flags, span_flags
 from otel_loopguard.assembly.grouping import Versions
+from otel_loopguard.assembly.order import SKEW_NS
 from otel_loopguard.assembly.turns import DEFAULT_AGENT
 from otel_loopguard.facts import RECORD_TRACE
-from otel_loopguard.model import Duplicates, Run, SpanFacts, SpanKey, ToolCall
+from otel_loopguard.model import Duplicates, Flag, Run, SpanFacts, SpanKey, ToolCall
 from otel_loopguard.policy import Policy, Scope
 
 
@@ -41,8 +43,11 @@ def _run_key(record: SpanFacts, scope: Scope) -> tuple[str, ...]:
 
 
 def _run(key: tuple[str, ...], items: list[tuple[SpanKey, SpanFacts]], versions: Versions, scope: Scope) -> Run:
-    ordered = sorted((record for _, record in items), key=_by_place)
+    ordered, skewed = _in_order([record for _, record in items])
     calls = _calls(ordered, scope)
+    flags = span_flags(ordered, versions) | call_flags(calls)
+    if skewed:
+        flags.add(Flag.CLOCK_SKEW)
     keys = [span_key for span_key, _ in items]
     return Run(
         run_id=":".join(key[1:]),
@@ -51,7 +56,7 @@ def _run(key: tuple[str, ...], items: list[tuple[SpanKey, SpanFacts]], versions:
         agent=next((record.agent for record in ordered if record.agent is not None), None),
         started_ns=min(record.start_ns for record in ordered) or None,
         ended_ns=max(record.start_ns for record in ordered) or None,
-        flags=frozenset(span_flags(ordered, versions) | call_flags(calls)),
+        flags=frozenset(flags),
         duplicates=Duplicates(
             identical=sum(versions.identical.get(k, 0) for k in keys),
             conflicting=sum(versions.conflicting.get(k, 0) for k in keys),
@@ -59,8 +64,24 @@ def _run(key: tuple[str, ...], items: list[tuple[SpanKey, SpanFacts]], versions:
     )
 
 
-def _by_place(record: SpanFacts) -> tuple[int, int, str]:
-    return (record.start_ns, record.sequence or 0, record.run_id or "")
+def _in_order(records: Sequence[SpanFacts]) -> tuple[list[SpanFacts], bool]:
+    """Returns the records in order, and whether their times contradict their sequences by more than a second.
+
+    Within a run id the sequence is the order. Run ids that a wider scope joins are merged by time where every
+    record has one that agrees with its sequence; else one run id follows the other.
+    """
+    by_run: dict[str, list[SpanFacts]] = {}
+    for record in records:
+        by_run.setdefault(record.run_id or "", []).append(record)
+    parts = [sorted(part, key=lambda record: record.sequence or 0) for part in by_run.values()]
+    pairs = [pair for part in parts for pair in pairwise(part)]
+    skewed = any(one.start_ns - other.start_ns > SKEW_NS for one, other in pairs if one.start_ns and other.start_ns)
+    if len(parts) == 1:
+        return parts[0], skewed
+    if all(record.start_ns for record in records) and all(one.start_ns <= other.start_ns for one, other in pairs):
+        return sorted(records, key=lambda r: (r.start_ns, r.run_id or "", r.sequence or 0)), skewed
+    parts.sort(key=lambda part: (part[0].start_ns, part[0].sequence or 0, part[0].run_id or ""))
+    return [record for part in parts for record in part], skewed
 
 
 def _calls(ordered: list[SpanFacts], scope: Scope) -> tuple[ToolCall, ...]:

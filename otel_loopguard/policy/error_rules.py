@@ -8,6 +8,7 @@ is looked at. Nothing here raises; no text is kept.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -31,6 +32,13 @@ from otel_loopguard.policy.texts import (
     WORD,
 )
 
+_CODE_IN_TEXT: Final = re.compile(
+    r"\A(?P<first>[45]\d\d)(?=\s*(?:\Z|[:;,-]|too many|not found|unauthorized|forbidden|bad |service|gateway"
+    r"|internal|request|conflict|gone|error|timeout))"
+    r"|\b(?:http(?:/\d(?:\.\d)?)?|status|code)[ :=#]{1,3}(?P<named>[45]\d\d)(?![\w.])",
+    re.IGNORECASE,
+)
+"""A status code as texts give it; a number that only begins a sentence ("429 rows were invalid") is none."""
 MAX_LINE: Final = 300
 """Characters of the first line that are read."""
 MAX_SAID: Final = 2_000
@@ -61,11 +69,14 @@ class ErrorRules(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             status: status code, where one is known apart from the type.
 
         Returns:
-            TRANSIENT if an entry of `transient` matches: digits match the status or type exactly; another entry
-            matches a type exactly, or the text that holds it, whatever its letter case. Else what the status, the
-            type or the first line of the text says by a narrow list, in this order; else UNKNOWN.
+            TRANSIENT if an entry of `transient` matches: digits match the status or type exactly, or the status code
+            that the text begins with or names ("429 Too Many", "status code 503"); another entry matches a type
+            exactly, or the text that holds it, whatever its letter case. Else what the status, the type or the first
+            line of the text says by a narrow list, in this order; else UNKNOWN.
         """
         code = status if status is not None else _code(error_type)
+        if code is None and text:
+            code = _code_in(first_line(text))
         name = (error_type or "").rpartition(".")[2]
         if self._is_transient(code, error_type or "", name, (text or "").casefold()):
             return ErrorCategory.TRANSIENT
@@ -131,6 +142,12 @@ def first_line(text: str) -> str:
 def _holds(line: str, words: tuple[str, ...]) -> bool:
     lowered = line.lower()
     return any(word in lowered for word in words)
+
+
+def _code_in(line: str) -> int | None:
+    """The status code that an error's text begins with or names as such: `429 Too Many`, `status code 503`."""
+    found = _CODE_IN_TEXT.search(line)
+    return None if found is None else int(found["first"] or found["named"])
 
 
 def _code(error_type: str | None) -> int | None:

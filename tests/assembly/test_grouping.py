@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+from otel_loopguard import policy
 from otel_loopguard.assembly.grouping import Grouper, one_version
 from otel_loopguard.model import Outcome
-from tests.assembly.build import OTHER_TRACE, key, tool
+from tests.assembly.build import OTHER_TRACE, agent, key, tool
+from tests.replaying import replay_items
 
 
 def test_identical_copies_are_counted_and_left_out() -> None:
@@ -52,3 +54,19 @@ def test_a_link_and_a_tool_spans_conversation_join_traces() -> None:
     two = grouper.add(tool("b", 0, 1, trace_id=OTHER_TRACE, conversation="c"))
     three = grouper.add(tool("c", 0, 1, trace_id="3" * 32, links=((OTHER_TRACE, "x"),)))
     assert len({grouper.group(node) for node in (one, two, three)}) == 1
+
+
+def test_under_scope_conversation_agents_join_by_their_conversation() -> None:
+    """Most frameworks put the id on the agent's span only."""
+    spans = [
+        span
+        for number in (1, 2, 3)
+        for span in (
+            agent("a", 0, 9, trace_id=f"{number:032x}", conversation="c"),
+            tool("t", 1, 2, parent="a", trace_id=f"{number:032x}"),
+        )
+    ]
+    wide = policy.load('{"version": 1, "policy": "p", "policy_version": "1", "scope": "conversation"}')
+    (report,) = replay_items(spans, wide)
+    assert (len(report.calls), len(report.verdict.trace_ids)) == (3, 3)
+    assert len(replay_items(spans, policy.default())) == 3

@@ -303,3 +303,23 @@ def test_no_text_costs_more_than_its_first_line() -> None:
     assert not RULES.is_not_found(text)
     assert not RULES.is_ack(text)
     assert ErrorCategory.UNKNOWN is RULES.categorise(error_type=None, text=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("429", ErrorCategory.TRANSIENT),
+        ("429 Too Many Requests", ErrorCategory.TRANSIENT),
+        ("HTTP 429", ErrorCategory.TRANSIENT),
+        ("HTTP/1.1 429 Too Many Requests", ErrorCategory.TRANSIENT),
+        ("Error code: 429 - rate limited", ErrorCategory.TRANSIENT),
+        ("Request failed with status code 429", ErrorCategory.TRANSIENT),
+        ("429 rows were invalid", ErrorCategory.UNKNOWN),
+        ("order 429 is late", ErrorCategory.UNKNOWN),
+        ("status 4290", ErrorCategory.UNKNOWN),
+        ("404 Not Found", ErrorCategory.NOT_FOUND),
+    ],
+)
+def test_a_status_code_that_a_text_names(text: str, category: ErrorCategory) -> None:
+    """Call records and status messages have no place for a code but their text."""
+    assert category is ErrorRules(transient=("429",)).categorise(error_type=None, text=text)
