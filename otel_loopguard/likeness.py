@@ -229,7 +229,7 @@ def answers_what_is_new(question: Sketch, answer: Sketch, other_question: Sketch
 
 
 def direction(one: Sketch, later: Sketch) -> int:
-    """Returns where the numbers of a text went, 1 up or -1 down, by the first that differs, as in a clock; 0 if none does."""
+    """Returns where the numbers went, 1 up or -1 down, by the first that differs, as in a clock; 0 if none does."""
     for before, after in zip(one.numbers, later.numbers, strict=False):
         if before != after:
             return 1 if after > before else -1

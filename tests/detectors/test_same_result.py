@@ -107,7 +107,9 @@ def test_news_from_another_tool_parts() -> None:
     check(records, {Kind.SAME_RESULT: None})
 
 
-@pytest.mark.parametrize("result", ["ok", True, [], {}, "", None, {"status": "active"}, {"sky": "clear", "degrees": 21}])
+@pytest.mark.parametrize(
+    "result", ["ok", True, [], {}, "", None, {"status": "active"}, {"sky": "clear", "degrees": 21}]
+)
 def test_answers_that_say_little_or_are_data_are_quiet(result: object) -> None:
     """Batch writes that all answer True, silence, and equal data about different things."""
     check(_pages(12, result), {Kind.SAME_RESULT: None})
