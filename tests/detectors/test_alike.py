@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,69 +16,51 @@ from otel_loopguard.model import Basis, Kind, Likenesses, Severity
 from tests.detectors.feeding import Run
 from tests.detectors.variants import Record, call, check
 
-PAGE = [f"word{n}" for n in range(60)]
-QUERIES = st.sampled_from(
-    [
-        {"q": "list all open invoices of the customer"},
-        {"q": "please list all open invoices of the customer"},
-        {"q": "now list all the open invoices of the customer"},
-        {"q": "list all open invoices of the customer 2"},
-        {"q": "list all open invoices of the customer", "top": 1},
-        {"q": "invoices"},
-    ]
-)
-RESULTS = st.sampled_from(
-    [
-        " ".join(PAGE),
-        " ".join([*PAGE, "now"]),
-        " ".join([*PAGE, "then", "and", "more"]),
-        " ".join(["7", *PAGE]),
-        " ".join(["9", *PAGE]),
-        "Perhaps you often read about sailing",
-        "Maybe you often read about sailing",
-        "Error: no such customer as that",
-        "No results",
-        "",
-        [],
-        {"rows": PAGE},
-        "ok",
-    ]
-)
-FIELDS = st.sampled_from(
-    [
-        {},
-        {},
-        {},
-        {},
-        {"agent": "b"},
-        {"error": "no such column: invoice"},
-        {"error": "no such column: due"},
-        {"denied": True},
-    ]
-)
-CALLS = st.lists(
-    st.tuples(st.sampled_from(["ask", "ask", "ask", "read"]), QUERIES, RESULTS, FIELDS, st.booleans()),
-    min_size=1,
-    max_size=30,
-)
+PAGE = " ".join(f"word{n}" for n in range(60))
+LIKE_PAGE = [PAGE, f"{PAGE} now", f"{PAGE} then and more", f"7 {PAGE}", f"9 {PAGE}", f"{PAGE} {PAGE[:200]} end"]
+HEDGED = [f"{word} you often read about sailing" for word in ("Perhaps", "Maybe", "Surely", "7", "9")]
+REWORDED = [
+    {"q": f"{word} list all open invoices of the customer"} for word in ("please", "now", "again", "kindly", "2", "3")
+]
+FAILED = [{"result": None, "error": f"no such column: {name}"} for name in ("invoice", "due", "paid")]
+OTHERS = [
+    call("ask", {"q": "invoices"}, "ok"),
+    call("ask", {"q": "please list all open invoices of the customer", "top": 1}, []),
+    call("click", {"on": "next"}, "Something else altogether has come up here"),
+    call("find", {"name": "x"}, {"rows": [1]}),
+    call("find", {"name": "y"}, "ok", denied=True),
+    call("find", {"name": "z"}, "x", agent="b"),
+]
+THEMES: list[list[Record]] = [
+    [call("ask", query, PAGE) for query in REWORDED],
+    [call("ask", query, []) for query in REWORDED],
+    [{**call("ask", query), **failed} for query in REWORDED for failed in FAILED],
+    [call("click", {"on": "next"}, page) for page in LIKE_PAGE],
+    [call("click", {"on": "next"}, text) for text in HEDGED],
+    [call("find", {"name": name}, text) for name in "abcd" for text in ("No results", "No results", "No match")],
+]
+"""Calls that a kind of likeness takes for the same, and some that it does not."""
+BLOCKS = st.sampled_from(THEMES).flatmap(lambda theme: st.lists(st.sampled_from(theme), min_size=3, max_size=9))
+CALLS = st.lists(BLOCKS | st.sampled_from(OTHERS).map(lambda one: [one]), min_size=1, max_size=5)
+SIBLINGS = st.sets(st.integers(1, 40), max_size=3)
 
 
-def _records(calls: list[Any]) -> list[Record]:
+def _records(blocks: list[list[Record]], siblings: set[int]) -> list[Record]:
     turn, records = 0, []
-    for tool, query, result, fields, sibling in calls:
-        turn += not (sibling and fields == {})
-        records.append(call(tool, query, result, turn=turn, **fields))
+    for number, record in enumerate(record for block in blocks for record in block):
+        turn += number not in siblings or "agent" in record
+        records.append({**record, "turn": turn})
     return records
 
 
 @settings(max_examples=100, deadline=None)
-@given(CALLS)
-def test_counts_carry_all_that_likeness_shows(calls: list[Any]) -> None:
+@given(CALLS, SIBLINGS)
+def test_counts_carry_all_that_likeness_shows(blocks: list[list[Record]], siblings: set[int]) -> None:
     """Parity: fed call by call, delivered in any way, or scored from attributes alone, the findings are equal.
 
     And what rests on likeness says so.
     """
-    for finding in check(_records(calls), {}):
+    for finding in check(_records(blocks, siblings), {}):
         alike = finding.kind in {Kind.NEAR_REPEAT, Kind.NEAR_RESULT, Kind.ARGS_REPEAT}
         assert alike is (finding.basis is Basis.LIKENESS) or finding.kind is Kind.ERROR_CASCADE
         assert finding.kind is not Kind.ARGS_REPEAT or finding.severity is Severity.SUSPECT
