@@ -288,7 +288,7 @@ def test_agents_that_hand_over_in_a_circle() -> None:
         run.call("ask", "critic", "again", agent="writer", result_class=None)
     assert 6 == run.first(Kind.HANDOFF_CYCLE)
     (finding,) = run.found(Kind.HANDOFF_CYCLE)
-    assert (2, 4, "critic") == (finding.period, finding.count, finding.agent)
+    assert (2, 4, "critic", Severity.LOOP) == (finding.period, finding.count, finding.agent, finding.severity)
     assert Kind.CYCLE not in run.kinds()
 
 
