@@ -97,6 +97,28 @@ def test_fast_encoder_writes_floats_as_the_slow_one(value: float) -> None:
         assert encode_slow(inside) == encode(inside)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("text", "ä€😀", "", 7, -(2**2048) + 1, 2**2048 - 1, True, None, 0.5, 1.0, 1e300, -0.0),
+        *([], {}, [[]], [{}], {"a": [1, "b", None, True, {"c": (1, 2)}]}, [[[1]], {"k": [[]]}]),
+        *({"v": 1.0}, [0.5, 2.0, 1e-7, 1e21], {"ä": "😀", "\uffff": [1]}, [2**2048 - 1]),
+        *({"rows": [{"id": number, "name": f"n{number}", "price": number / 4} for number in range(300)]},),
+        *(["x" * 20] * 5_000, {"text": "x" * 1_000_000}),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_plain_values_do_not_need_the_slow_encoder(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What arguments and results are made of takes the fast way to the same form; that is its whole purpose."""
+    form = encode_slow(value)
+
+    def refuse(_: Any) -> bytes:
+        pytest.fail("the slow encoder was asked")
+
+    monkeypatch.setattr("otel_loopguard.canonical._encode.encode_slow", refuse)
+    assert form == encode(value)
+
+
 # --- RFC 8785 --------------------------------------------------------------------------------------------
 
 
