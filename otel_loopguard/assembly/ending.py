@@ -99,8 +99,8 @@ def _failed_with_its_last_call(
     """True where the run's own span failed, its last call failed, and no model was asked after that."""
     if not calls or not outer or not min(outer, key=_by_start).failed:
         return False
-    last = max((call.same.host for call in calls), key=_by_end)
-    failed = any(call.same.host is last and call.facts.outcome is Outcome.ERROR for call in calls)
+    last = max([call.host for call in calls], key=_by_end)
+    failed = any(call.host is last and call.facts.outcome is Outcome.ERROR for call in calls)
     return failed and not any(chat.start_ns >= (last.end_ns or last.start_ns) for chat in responses)
 
 
@@ -131,6 +131,8 @@ def _unseen(responses: Sequence[SpanFacts], others: Sequence[SpanFacts], calls: 
             asked.update(chat.chat.requested)
         else:
             unnamed += _asked(chat)
+    if not asked and not unnamed:
+        return 0
     seen = {span.call.call_id for call in calls for span in call.same.spans if span.call is not None}
     no_calls = sum(span.not_a_call is not None or span.role is Role.HANDOFF for span in others)
     unmatched = sum(call.facts.call_id is None or call.facts.call_id not in asked for call in calls) + no_calls

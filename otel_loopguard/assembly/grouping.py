@@ -73,7 +73,7 @@ class Grouper:
             self._parent[max(one, other)] = min(one, other)
 
 
-class Versions(msgspec.Struct, frozen=True):
+class Versions(msgspec.Struct, frozen=True, gc=False):
     """One version of each span, and what was left out.
 
     `identical` and `conflicting` count left-out copies by the key of the span they were copies of.

@@ -20,16 +20,14 @@ _LAYER_ORDER: Final = {Layer.HOST: 0, Layer.CLIENT: 1, Layer.SERVER: 2}
 _NAME_SEPARATORS: Final = ("__", ".", "/", ":")
 
 
-class SameCall(msgspec.Struct, frozen=True):
-    """The spans of one call, outermost first (at least one), and how many of them are re-identified copies."""
+class SameCall(msgspec.Struct, frozen=True, gc=False):
+    """The spans of one call, outermost first, and how many of them are re-identified copies."""
 
+    host: SpanFacts
+    """The outermost span."""
     spans: tuple[SpanFacts, ...]
-    reidentified: int
-
-    @property
-    def host(self) -> SpanFacts:
-        """The outermost span."""
-        return self.spans[0]
+    """All spans, the outermost among them."""
+    reidentified: int = 0
 
 
 def same_calls(tools: Sequence[SpanFacts], tree: Tree) -> tuple[SameCall, ...]:
@@ -44,6 +42,8 @@ def same_calls(tools: Sequence[SpanFacts], tree: Tree) -> tuple[SameCall, ...]:
 
     Cost: n log n in the number of tool spans.
     """
+    if _all_apart(tools, tree):
+        return tuple([SameCall(tool, (tool,)) for tool in tools])
     groups = _Union(len(tools))
     places: dict[SpanKey, int] = {(tool.trace_id, tool.span_id): place for place, tool in enumerate(tools)}
     _join_nested(tools, tree, places, groups)
@@ -53,13 +53,25 @@ def same_calls(tools: Sequence[SpanFacts], tree: Tree) -> tuple[SameCall, ...]:
     members: dict[int, list[int]] = {}
     for place in range(len(tools)):
         members.setdefault(groups.root(place), []).append(place)
-    return tuple(
-        SameCall(
-            tuple(sorted((tools[place] for place in places_), key=_outermost_first)),
-            sum(place in reidentified for place in places_),
-        )
-        for places_ in members.values()
-    )
+    found: list[SameCall] = []
+    for places_ in members.values():
+        spans = tuple(sorted([tools[place] for place in places_], key=_outermost_first))
+        found.append(SameCall(spans[0], spans, sum([place in reidentified for place in places_])))
+    return tuple(found)
+
+
+def _all_apart(tools: Sequence[SpanFacts], tree: Tree) -> bool:
+    """Tells quickly of most runs that nothing joins two of their tool spans; False says nothing."""
+    ids: set[tuple[str, int]] = set()
+    for tool in tools:
+        if tool.links or tool.layer is not Layer.HOST or tree.above(tool).tool is not None:
+            return False
+        if tool.call is not None and tool.call.call_id is not None:
+            same_id = (tool.call.call_id, tool.start_ns)
+            if same_id in ids:
+                return False
+            ids.add(same_id)
+    return True
 
 
 def one_call(same: SameCall) -> CallFacts:
@@ -71,9 +83,10 @@ def one_call(same: SameCall) -> CallFacts:
     if facts is None:
         message = "a tool span without call facts cannot be counted"
         raise ValueError(message)
-    for span in same.spans[1:]:
-        if span.call is not None:
-            facts = _fill(facts, span.call)
+    if len(same.spans) > 1:
+        for span in same.spans[1:]:
+            if span.call is not None:
+                facts = _fill(facts, span.call)
     return facts
 
 

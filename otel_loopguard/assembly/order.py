@@ -20,11 +20,11 @@ def in_order(calls: Iterable[Candidate]) -> list[Candidate]:
     ordered = sorted(calls, key=_by_start)
     places: dict[str, list[int]] = {}
     for place, call in enumerate(ordered):
-        host = call.same.host
+        host = call.host
         if host.producer is not None and host.started is not None:
             places.setdefault(host.producer, []).append(place)
     for own in places.values():
-        numbered = sorted((ordered[place] for place in own), key=lambda call: call.same.host.started or 0)
+        numbered = sorted((ordered[place] for place in own), key=lambda call: call.host.started or 0)
         for place, call in zip(own, numbered, strict=True):
             ordered[place] = call
     return ordered
@@ -61,7 +61,7 @@ def order_matters(calls: Sequence[Candidate], skewed: frozenset[str]) -> bool:
     writes: set[str] = set()
     equal: dict[str, dict[str, int]] = {}
     for call in calls:
-        host = call.same.host.host or ""
+        host = call.host.host or ""
         if call.facts.effect is Effect.WRITE:
             writes.add(host)
         elif call.facts.call_digest is not None:
@@ -72,5 +72,5 @@ def order_matters(calls: Sequence[Candidate], skewed: frozenset[str]) -> bool:
 
 
 def _by_start(call: Candidate) -> tuple[int, int, str, str]:
-    host = call.same.host
+    host = call.host
     return (host.start_ns, host.start_ns if host.end_ns is None else host.end_ns, host.trace_id, host.span_id)

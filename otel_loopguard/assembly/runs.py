@@ -64,10 +64,7 @@ def assemble(spans: Iterable[SpanFacts], policy: Policy) -> tuple[Run, ...]:
 def _run(key: RunKey, part: Parts, tree: Tree, versions: Versions) -> Run:
     spans = part.spans()
     agents = name_agents([span for span in part.containers if span.role is Role.AGENT], tree)
-    found = [
-        Candidate(same=same, facts=one_call(same), agent=_agent_of(same.host, agents, tree)) for same in part.calls
-    ]
-    ordered = in_order(found)
+    ordered = in_order([_candidate(same, agents, tree) for same in part.calls])
     give_turns(ordered, [(_agent_of(chat, agents, tree), chat) for chat in part.chats], tree)
     placed = by_turn(ordered)
     calls = _numbered(placed, _tokens(part.chats))
@@ -94,6 +91,18 @@ def _run(key: RunKey, part: Parts, tree: Tree, versions: Versions) -> Run:
         termination=end.termination,
         final_answer=end.final_answer,
         duplicates=_duplicates(part.calls, spans, versions),
+    )
+
+
+def _candidate(same: SameCall, agents: _AgentNames, tree: Tree) -> Candidate:
+    host = same.host
+    return Candidate(
+        same=same,
+        host=host,
+        start_ns=host.start_ns,
+        end_ns=host.end_ns,
+        facts=one_call(same),
+        agent=_agent_of(host, agents, tree),
     )
 
 
@@ -124,11 +133,18 @@ def _numbered(placed: Sequence[tuple[int, Candidate]], tokens: dict[SpanKey, int
                 end_ns=call.end_ns,
                 # A response's tokens stand on its first call only.
                 tokens=0 if call.chat is None else tokens.pop(call.chat, 0),
-                keys=tuple([(span.trace_id, span.span_id) for span in call.same.spans]),
+                keys=_keys(call.same),
             )
             for number, (turn, call) in enumerate(placed, start=1)
         ]
     )
+
+
+def _keys(same: SameCall) -> tuple[SpanKey, ...]:
+    host = same.host
+    if len(same.spans) == 1:
+        return ((host.trace_id, host.span_id),)
+    return tuple([(span.trace_id, span.span_id) for span in same.spans])
 
 
 def _tree_flags(part: Parts) -> set[Flag]:
@@ -151,13 +167,15 @@ def _clock_flags(ordered: Sequence[Candidate], spans: Sequence[SpanFacts], versi
 
 def _duplicates(calls: Sequence[SameCall], spans: Sequence[SpanFacts], versions: Versions) -> Duplicates:
     reidentified = sum([same.reidentified for same in calls])
-    copies = versions.identical or versions.conflicting
-    keys = [span_key(span) for span in spans] if copies else []
+    layered = sum([len(same.spans) for same in calls]) - len(calls) - reidentified
+    if not versions.identical and not versions.conflicting:
+        return Duplicates(reidentified=reidentified, layered=layered)
+    keys = [span_key(span) for span in spans]
     return Duplicates(
         identical=sum([versions.identical.get(key, 0) for key in keys]),
         conflicting=sum([versions.conflicting.get(key, 0) for key in keys]),
         reidentified=reidentified,
-        layered=sum([len(same.spans) - 1 for same in calls]) - reidentified,
+        layered=layered,
     )
 
 
@@ -185,10 +203,13 @@ def _root_agent(containers: Sequence[SpanFacts], calls: Sequence[ToolCall]) -> s
     return next((call.agent for call in calls if call.agent != DEFAULT_AGENT), None)
 
 
-def _most_common(names: Iterable[str | None]) -> str | None:
+def _most_common(names: Sequence[str | None]) -> str | None:
+    distinct = set(names)
+    distinct.discard(None)
+    if len(distinct) <= 1:
+        return distinct.pop() if distinct else None
     counted = Counter(names)
-    counted.pop(None, None)
-    return min(counted, key=lambda name: (-counted[name], name or "")) if counted else None
+    return min(distinct, key=lambda name: (-counted[name], name or ""))
 
 
 def _by_start(span: SpanFacts) -> tuple[int, str, str]:

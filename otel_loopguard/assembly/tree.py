@@ -12,7 +12,7 @@ import msgspec
 from otel_loopguard.model import Role, SpanFacts, SpanKey
 
 
-class Above(msgspec.Struct, frozen=True, kw_only=True):
+class Above(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the ancestors of a span say; None where there is no such ancestor.
 
     `turn` and `tool` lie below `agent`: an agent inside a tool starts afresh. `complete` is False where the

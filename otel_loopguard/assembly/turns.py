@@ -23,25 +23,20 @@ DEFAULT_AGENT: Final = "agent"
 TurnKey: TypeAlias = tuple[str, ...]
 
 
-class Candidate(msgspec.Struct, kw_only=True):
+class Candidate(msgspec.Struct, kw_only=True, gc=False):
     """One call on its way into a run: its spans, its facts, and its place as far as it is known."""
 
     same: SameCall
+    host: SpanFacts
+    """The outermost span of `same`, whose times are the call's."""
+    start_ns: int
+    end_ns: int | None
+    """None while the outermost span is open."""
     facts: CallFacts
     agent: str = DEFAULT_AGENT
     turn: TurnKey = ()
     chat: SpanKey | None = None
     """The model response that asked for it, where one is known."""
-
-    @property
-    def start_ns(self) -> int:
-        """Start of the outermost span."""
-        return self.same.host.start_ns
-
-    @property
-    def end_ns(self) -> int | None:
-        """End of the outermost span; None while it is open."""
-        return self.same.host.end_ns
 
 
 def name_agents(spans: Sequence[SpanFacts], tree: Tree) -> dict[SpanKey, str]:
@@ -92,7 +87,7 @@ def give_turns(calls: Sequence[Candidate], chats: Sequence[tuple[str, SpanFacts]
         responses.setdefault(agent, _Responses()).add(chat)
     alone: dict[str, list[Candidate]] = {}
     for call in calls:
-        host = call.same.host
+        host = call.host
         known = responses.get(call.agent)
         if known is not None:
             call.chat = known.asking(call.facts.call_id, call.start_ns)
@@ -152,7 +147,7 @@ def _by_overlap(calls: Sequence[Candidate]) -> None:
     for call in calls:
         if call.start_ns >= latest:
             turn += 1
-        latest = max(latest, _end(call.same.host))
+        latest = max(latest, _end(call.host))
         call.turn = ("overlap", call.agent, str(turn))
 
 
@@ -175,7 +170,7 @@ def _split_oversubscribed(calls: Sequence[Candidate], responses: Mapping[str, _R
             call.chat = None
             continue
         room[call.chat] = left - 1
-        latest[call.chat] = max(latest.get(call.chat, 0), _end(call.same.host))
+        latest[call.chat] = max(latest.get(call.chat, 0), _end(call.host))
 
 
 def _by_time(span: SpanFacts) -> tuple[int, int, str, str]:
