@@ -36,9 +36,6 @@ errors: {{transient: [connection reset]}}
 """
 
 
-BEING_BUILT: Final = pytest.mark.xfail(reason="its kind is being built", strict=True)
-
-
 def judged(rows: Iterable[Record], rules: str = VERSIONED) -> Verdict:
     """The verdict on one run."""
     (report,) = replay_items([record(row) for row in placed(rows)], policy.load(rules))
@@ -139,7 +136,6 @@ def test_delivery_order_is_not_execution_order() -> None:
     assert RunOutcome.CLEAN is judged(reversed(rows)).outcome
 
 
-@BEING_BUILT
 def test_other_read_between() -> None:
     """Better: a read in between ends the consecutive stretch, as with them; the third unchanged lookup is still told.
 
@@ -189,7 +185,6 @@ def refunds(*rows: tuple[str, Any, Any]) -> list[Record]:
     ]
 
 
-@BEING_BUILT
 def test_second_refund() -> None:
     """Equal: a second success is no progress but a second refund."""
     verdict = judged(refunds(("k1", {"refund": 1}, None), ("k2", {"refund": 2}, None)))
@@ -198,7 +193,7 @@ def test_second_refund() -> None:
 
 @pytest.mark.parametrize(
     ("key", "expected"),
-    [("k1", {RunOutcome.CLEAN}), pytest.param("k2", {RunOutcome.INDETERMINATE_WRITE}, marks=BEING_BUILT)],
+    [("k1", {RunOutcome.CLEAN}), ("k2", {RunOutcome.INDETERMINATE_WRITE})],
 )
 def test_refund_after_a_timeout(key: str, expected: set[RunOutcome]) -> None:
     """Equal: after an unknown outcome a retry is a recovery with the same key, and indeterminate with another."""
@@ -246,7 +241,6 @@ def test_oscillation() -> None:
     assert Severity.LOOP in {finding.severity for finding in found}
 
 
-@BEING_BUILT
 def test_reworded_search() -> None:
     """Later by one: they stop at the third empty answer, we at the fourth (the default for rewordings).
 
@@ -302,7 +296,7 @@ def test_write_between_equal_reads() -> None:
     assert RunOutcome.CLEAN is judged(rows).outcome
 
 
-@pytest.mark.parametrize(("steps", "expected"), [(7, None), (8, None), pytest.param(9, 9, marks=BEING_BUILT)])
+@pytest.mark.parametrize(("steps", "expected"), [(7, None), (8, None), (9, 9)])
 def test_state_that_does_not_move(steps: int, expected: int | None) -> None:
     """Equal: eight steps after the first without any change of the application's state."""
     tracker = Tracker(policy.default())

@@ -152,8 +152,8 @@ def _repeats() -> list[Probe]:
             ],
             None,
             SEEN,
-            ("interleaved_repeat",),
-            7,
+            ("interleaved_repeat", "same_result"),
+            8,
         ),
         Probe(
             "relapse",

@@ -30,10 +30,11 @@ ROUNDS: Final = 5
 ALLOWED_REPEATS: Final = (2, 1, 3)
 """Values of the policy's `defaults.allowed_repeats` that are tried, the default first; so too below."""
 CONSTANTS: Final[Mapping[str, Sequence[int]]] = {
-    "otel_loopguard.detectors.same_result:SAME_ANSWERS": (4, 3, 5),
-    "otel_loopguard.detectors.near_repeat:ANSWERED_ALIKE": (4, 3, 5),
+    "otel_loopguard.detectors.same_result:SAME_ANSWERS": (4, 3),
+    "otel_loopguard.detectors.near_repeat:ANSWERED_ALIKE": (4, 3),
     "otel_loopguard.detectors.near_repeat:ARGUMENTS_PER_CENT": (50, 65),
     "otel_loopguard.detectors.near_result:ALIKE_TEXTS": (4, 3),
+    "otel_loopguard.detectors.error_cascade:SAME_TEXT": (5, 4),
 }
 """Constants that no policy sets, as `module:NAME`, with the values that are tried.
 

@@ -25,7 +25,7 @@ _HEAD: Final = (
     "| detector | precision | recall | F1 | false alarms | delay, median | delay, p90 | suspects | time a call |",
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
 )
-_BLOCK: Final = re.compile(r"(?P<open><!-- generated: (?P<name>\w+) -->\n).*?(?P<close>\n<!-- end -->)", re.DOTALL)
+_BLOCK: Final = re.compile(r"(?P<open><!-- generated: (?P<name>\w+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL)
 _TIME: Final = re.compile(r" \d+ µs \|$", re.MULTILINE)
 
 
@@ -41,7 +41,7 @@ def blocks(*, timed: bool = True) -> Mapping[str, str]:
 
 def write(text: str, parts: Mapping[str, str]) -> str:
     """The document's text with its generated parts replaced."""
-    return _BLOCK.sub(lambda found: found["open"] + parts[found["name"]] + found["close"], text)
+    return _BLOCK.sub(lambda found: found["open"] + parts[found["name"]] + "\n" + found["close"], text)
 
 
 def without_times(text: str) -> str:

@@ -1,24 +1,16 @@
-"""What detection must reach on the labelled runs, and that the published table says what was measured.
-
-`WAITING` names floors that are not reached yet, with the reason; one that is reached fails here until it is taken off.
-"""
+"""What detection must reach on the labelled runs, and that the published table says what was measured."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from tests.bench.detection import ours, table
 from tests.bench.detection.labelled import Prediction, Score, labels, predict, runs, score
 from tests.bench.detection.rules import RULES
-
-WAITING: Final[dict[str, str]] = {
-    "f1": "the kinds of issue 2 are being built",
-    "f1, leaving one source out": "the kinds of issue 2 are being built",
-}
 
 
 @cache
@@ -43,18 +35,12 @@ FLOORS: Final[dict[str, Callable[[], bool]]] = {
 }
 
 
-def _marked(name: str) -> Any:
-    marks = [pytest.mark.xfail(reason=WAITING[name], strict=True)] if name in WAITING else []
-    return pytest.param(name, marks=marks)
-
-
-@pytest.mark.parametrize("name", [_marked(name) for name in FLOORS])
+@pytest.mark.parametrize("name", FLOORS)
 def test_floor(name: str) -> None:
     """Detection on the labelled runs is at least as good as this."""
     assert FLOORS[name](), f"default: {by_default()}; leaving one source out: {left_out()}"
 
 
-@pytest.mark.xfail(reason="the kinds of issue 2 are being built", strict=True)
 def test_better_than_every_simple_rule() -> None:
     """The defaults are better than what anyone could write in ten lines."""
     assert [] == [name for name, rule in RULES.items() if score(predict(rule)).f1 >= by_default().f1]
