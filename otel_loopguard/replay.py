@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from otel_loopguard.assembly import Grouper, assemble
+from otel_loopguard.detectors.writes import BusinessMemory
 from otel_loopguard.digest import Digester
 from otel_loopguard.facts import FactsReader
 from otel_loopguard.model import CallRecord, Flag, Role, Run, Span, SpanFacts, ToolCall, Verdict
@@ -121,10 +122,11 @@ class Replay:
         Raises:
             SpillError: the disk is full.
         """
+        memory = BusinessMemory()
         for group, cut in self._groups():
             for run in assemble(group, self._policy):
                 limited = _limited(run) if cut else run
-                verdict, observations = judge(limited, self._policy)
+                verdict, observations = judge(limited, self._policy, memory=memory)
                 self.counts.runs += 1
                 self.counts.calls += len(limited.calls)
                 yield RunReport(verdict=verdict, calls=limited.calls, observations=observations)

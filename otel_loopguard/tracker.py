@@ -17,6 +17,17 @@ from otel_loopguard.detectors.agents import Agent
 from otel_loopguard.detectors.alike import Measuring
 from otel_loopguard.detectors.answers import Answer, Record, is_terminal
 from otel_loopguard.detectors.claims import Claims
+from otel_loopguard.detectors.foresight import (
+    Standing,
+    of_budget,
+    of_pages,
+    of_polls,
+    of_refusals,
+    of_repeats,
+    of_rounds,
+    of_state,
+    of_write,
+)
 from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.returns import Place
@@ -26,6 +37,7 @@ from otel_loopguard.detectors.tally import TELLING_WORDS, Tally
 from otel_loopguard.detectors.writes import BusinessMemory
 from otel_loopguard.model import (
     CallFacts,
+    Decision,
     Effect,
     ErrorCategory,
     Finding,
@@ -37,15 +49,19 @@ from otel_loopguard.model import (
     ToolCall,
     Value,
 )
+from otel_loopguard.prediction import ALLOW, SHARE, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from otel_loopguard.detectors.foresight import Foreseen
     from otel_loopguard.detectors.step import Lap
     from otel_loopguard.detectors.supposed import WouldComplete
     from otel_loopguard.policy import Policy, ToolContract
 
-_STALLED: Final = frozenset({Kind.EXACT_REPEAT, Kind.ERROR_REPEAT, Kind.STALLED_POLL})
+_STALLED: Final = frozenset(
+    {Kind.EXACT_REPEAT, Kind.ERROR_REPEAT, Kind.STALLED_POLL, Kind.INTERLEAVED_REPEAT, Kind.RELAPSE}
+)
 _CYCLES: Final = frozenset({Kind.CYCLE, Kind.HANDOFF_CYCLE})
 _BUDGETS: Final = frozenset({Kind.POLL_BUDGET})
 
@@ -206,6 +222,71 @@ class Tracker:
         )
         kinds = self._judge(step, self._of_evidence)
         return Observation(Progress.UNKNOWN, kinds=kinds, covered=counted.covered)
+
+    # --- a question in front ---------------------------------------------------------------------------------
+
+    def propose(self, call: ToolCall) -> Decision:
+        """Says what a guard would do about a call that is proposed next, without taking it in.
+
+        Args:
+            call: as for `observe`; nothing is read of what it gave back.
+
+        Returns:
+            A prediction (`enforced` False). It supposes that the call comes back as its last executed equal call
+            did. Siblings never make each other a loop; an equal sibling shares the first one's outcome, unless the
+            tool declares `parallel: run`.
+
+        Cost: constant. It does not raise on any call.
+        """
+        facts = call.facts
+        contract = self._policy.contract(facts.tool)
+        if contract.noop:
+            return ALLOW
+        starts_over = call.user_turn != self._user_turn or call.attempt != self._attempt
+        agent = self._agents.peek(call.agent)
+        record = None
+        if facts.call_digest is not None and agent is not None and not starts_over:
+            record = self._records.peek((call.agent, facts.call_digest, facts.key_id, facts.contract))
+            if record is not None and record.turn == call.turn:
+                if contract.parallel == "share":
+                    return SHARE
+                record = None
+            epoch = self._hard - agent.own if facts.effect is Effect.WRITE else self._hard
+            if record is not None and record.epoch != epoch:
+                record = None
+        foreseen: list[Foreseen] = []
+        if record is not None and agent is not None:
+            foreseen += self._foresee(agent, record, call, contract)
+        if facts.effect is Effect.WRITE:
+            times = self._tally.writes.foresee(call, contract, starts_over=call.user_turn != self._user_turn)
+            foreseen += of_write(times, contract)
+        if contract.max_calls is not None:
+            foreseen += of_budget(self._tally.spent(facts.tool), contract)
+        return decide(foreseen, self._policy.actions) if foreseen else ALLOW
+
+    def _foresee(self, agent: Agent, record: Record, call: ToolCall, contract: ToolContract) -> Iterator[Foreseen]:
+        """Yields what an equal call's last answer would make of this one."""
+        yield from of_refusals(record, contract)
+        if record.answer is None:
+            return
+        place = self._place
+        opens = place is None or call.turn != self._turn
+        now = Place(agent, self._barriers, self._acts) if opens or place is None else place
+        # A turn that is still open ends where the next one begins.
+        before = now if record.place is place else record.place
+        pages = contract.pattern is Pattern.PAGINATED and agent.peek_pages(contract.tool, self._hard)
+        if not (pages and pages.readable):
+            yield from of_repeats(record, Standing(agent.next_round(call.turn), now, before), contract)
+        else:
+            yield from of_pages(record, agent, contract, self._hard)
+        if contract.polling is not None:
+            yield from of_polls(record, call, contract)
+        if agent.rounds_hold(self._hard) and agent.lap_turn != call.turn:
+            yield from of_rounds(record, agent.laps, Kind.CYCLE, contract)
+            if self._across is not None and self._across_turn != call.turn:
+                yield from of_rounds(record, self._across, Kind.HANDOFF_CYCLE, contract)
+        if self._tally.unchanged_steps:
+            yield from of_state(record, self._tally.unchanged_steps, contract)
 
     def _start_over(self, call: ToolCall) -> None:
         """A user turn or another attempt begins: what came before is no evidence any more."""

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from otel_loopguard.detectors.writes import BusinessMemory
 from otel_loopguard.model import (
     Action,
     DeniedBy,
@@ -18,6 +19,7 @@ from otel_loopguard.model import (
     Flag,
     GuardEntry,
     Kind,
+    Progress,
     Run,
     RunOutcome,
     Severity,
@@ -25,6 +27,7 @@ from otel_loopguard.model import (
     Verdict,
 )
 from otel_loopguard.policy import Mode, Policy
+from otel_loopguard.prediction import ALLOW
 from otel_loopguard.tracker import Observation, Tracker
 
 _OUTCOME_OF: Final = {
@@ -41,20 +44,25 @@ _INCOMPLETE_FLAGS: Final = frozenset(
 )
 
 
-def judge(run: Run, policy: Policy) -> tuple[Verdict, tuple[Observation, ...]]:
+def judge(run: Run, policy: Policy, *, memory: BusinessMemory | None = None) -> tuple[Verdict, tuple[Observation, ...]]:
     """Judges one run.
 
     Args:
         run: as `assembly.assemble` made it; it may have no calls.
         policy: decides contracts, thresholds and mode.
+        memory: what runs that started before this one wrote, and gains what this one writes; None for a run alone.
 
     Returns:
         The verdict, and what the tracker saw at each call (as many as `run.calls`, in their order).
 
-    Cost: one tracker step a call.
+    Cost: one tracker step and one prediction a call.
     """
-    tracker = Tracker(policy)
-    observations = tuple(tracker.observe(call) for call in run.calls)
+    tracker = Tracker(policy, memory=memory)
+    guard = _guard_entries(run)
+    if guard:
+        observations = tuple([tracker.observe(call) for call in run.calls])
+    else:
+        observations, guard = _predicted(run.calls, tracker)
     claimed = tracker.findings()
     findings = tuple(_doubted(finding, run.gaps) for finding in claimed)
     flags = set(run.flags)
@@ -62,7 +70,6 @@ def judge(run: Run, policy: Policy) -> tuple[Verdict, tuple[Observation, ...]]:
         flags.add(Flag.GAP_IN_FINDING)
     loops = [finding for finding in findings if finding.severity is Severity.LOOP]
     finding_at = min((finding.at_call for finding in loops), default=None)
-    guard = _guard_entries(run)
     denied_at = min((entry.call for entry in guard if entry.call is not None and _refused(entry)), default=None)
     terminal_at = len(run.calls) + 1 if run.final_answer else None
     wasted = tracker.wasted_calls
@@ -132,6 +139,33 @@ def _doubted(finding: Finding, gaps: Sequence[int]) -> Finding:
     if finding.severity is Severity.LOOP and any(finding.first_call <= gap < finding.at_call for gap in gaps):
         return msgspec.structs.replace(finding, severity=Severity.SUSPECT)
     return finding
+
+
+def _predicted(calls: Sequence[ToolCall], tracker: Tracker) -> tuple[tuple[Observation, ...], tuple[GuardEntry, ...]]:
+    """What the tracker saw of each call, and what a guard would have said of it before, up to the first stop."""
+    observations: list[Observation] = []
+    entries: list[GuardEntry] = []
+    stopped = False
+    for call in calls:
+        decision = ALLOW if stopped else tracker.propose(call)
+        seen = tracker.observe(call)
+        observations.append(seen)
+        if decision.action is Action.ALLOW:
+            continue
+        # A warning goes out with the result of the last allowed call: not where that brought something after all.
+        if decision.action is Action.WARN and (seen.progress is not Progress.UNCHANGED or not call.executed):
+            continue
+        stopped = decision.action is Action.STOP
+        entries.append(
+            GuardEntry(
+                call_id=call.facts.call_id,
+                call=call.number,
+                action=decision.action,
+                enforced=False,
+                reason=decision.reason,
+            )
+        )
+    return tuple(observations), tuple(entries)
 
 
 def _guard_entries(run: Run) -> tuple[GuardEntry, ...]:

@@ -112,6 +112,19 @@ class Agent:
         elif opens:
             self._supposed.open()
 
+    def next_round(self, turn: int) -> int:
+        """Returns the round that a call of this turn belongs to."""
+        return self.round + (turn != self._turn)
+
+    def rounds_hold(self, hard: int) -> bool:
+        """True unless another agent has written since this one's last turn, which parts its rounds."""
+        return hard - self.own == self._others
+
+    def peek_pages(self, tool: str, hard: int) -> Pages | None:
+        """Returns what `pages_of` would, if this agent has turned pages with the tool."""
+        pages = self._pages.get(tool)
+        return pages if pages is not None and pages.epoch == hard else None
+
     def pages_of(self, contract: ToolContract, hard: int, max_items: int) -> Pages:
         """Returns this agent's pages of one tool since the last user turn or write."""
         pages = self._pages.get(contract.tool)

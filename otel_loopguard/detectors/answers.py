@@ -284,6 +284,26 @@ class Record:
             self.denials.count += 1
         self.denials.add(call)
 
+    def peek_mark(self) -> Mark | None:
+        """Returns the mark of this call with its last answer, if it has one."""
+        return self._mark if self._marked == self.answer else None
+
+    def next_count(self, in_round: int) -> int:
+        """Returns how many equal answers in a row one more in a round would be."""
+        goes_on = self._round == in_round - 1 or self.waiting
+        return self.count + 1 if goes_on and self.count else 1
+
+    def is_next(self, in_round: int) -> bool:
+        """Tells whether the last call was in the round before this one."""
+        return self._round == in_round - 1
+
+    def left_a_loop(self) -> bool:
+        """Tells whether the consecutive rounds so far are a loop."""
+        for stretch in (self.stretch, self._left):
+            if isinstance(stretch, Stretch) and stretch.loop:
+                return True
+        return False
+
     def stretches(self) -> tuple[Stretch, ...]:
         """Returns every stretch that the last call was added to."""
         trail = self.trail

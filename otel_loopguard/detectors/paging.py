@@ -83,6 +83,16 @@ class Pages:
             page = read
         return page._replace(stalled=self._count(page.progress, call))
 
+    @property
+    def stalled_pages(self) -> int:
+        """How many pages in a row, up to the last one, brought nothing new; 0 where pages cannot be read."""
+        return 0 if self._stalled is None else self._stalled.count
+
+    @property
+    def readable(self) -> bool:
+        """True if items, cursors or what a producer said of them were known of any page."""
+        return bool(self._items or self._cursors or self._moved or self._stalled is not None)
+
     def _read(self, signals: Signals, *, fresh: bool) -> Page | None:
         first = fresh and self._ended
         new_items = None if signals.items is None else _remember(self._items, signals.items, self._max_items)

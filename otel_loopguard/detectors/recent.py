@@ -25,6 +25,11 @@ class Recent(Generic[K, V]):
         self._older: dict[K, V] = {}
         self.evicted = 0
 
+    def peek(self, key: K) -> V | None:
+        """Returns the value of a key without making it one of the latest; None if there is none."""
+        value = self.latest.get(key)
+        return self._older.get(key) if value is None else value
+
     def promote(self, key: K) -> V | None:
         """Returns the value of a key that is not in `latest`, made one of the latest; None if there is none."""
         value = self._older.pop(key, None)

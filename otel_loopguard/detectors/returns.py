@@ -68,7 +68,8 @@ class Trail:
     `chain` and `still` count them, the latter only while nothing new lay between; `times` counts all since the
     answer last changed. The stretches are None while all came in consecutive rounds. `relapse` is the stretch of
     the returns after a loop, None where this call is none; `sure` is False where what lies between may have been
-    a change. `flagged`: a loop was found of this call and answer, and the agent has left it since.
+    a change. `flagged`: a loop was found of this call and answer, and the agent has left it since; `returns` counts
+    the calls of that relapse.
     """
 
     __slots__ = (
@@ -78,6 +79,7 @@ class Trail:
         "chain_stretch",
         "flagged",
         "relapse",
+        "returns",
         "still",
         "still_stretch",
         "sure",
@@ -90,6 +92,7 @@ class Trail:
         self.still_stretch: Stretch | None = None
         self.flagged = False
         self.relapse: Stretch | None = None
+        self.returns = 0
         self.sure = False
         self._sure: Stretch | None = None
         self._doubtful: Stretch | None = None
@@ -127,6 +130,13 @@ class Trail:
             self._come_back(call, previous, left, between, acted=acted)
         else:
             self._grow(call)
+
+    def would_relapse(self, between: int, *, left: bool) -> bool:
+        """Tells whether coming back with the same answer, after leaving it to no effect, is a relapse for certain."""
+        if self._sure is not None:
+            return True
+        parted = self.still_stretch is not None and self.still_stretch.loop and between != STILL
+        return left and (self.flagged or parted)
 
     def join(self, call: ToolCall) -> None:
         """Adds an equal sibling, which counts once with the first."""
@@ -179,6 +189,7 @@ class Trail:
         stretch.add(call)
         stretch.count = self.times
         self.relapse = stretch
+        self.returns += self.sure
 
 
 def _begun(previous: ToolCall, left: Stretch | bool) -> Stretch:

@@ -209,6 +209,44 @@ class Laps:
                 stretch.add(call)
         return stretch
 
+    def foresee(self, mark: Mark, *, periods: int) -> tuple[int, int, int] | None:
+        """Tells how near a further round of this one call would be to a cycle, without adding it.
+
+        Args:
+            mark: the call with the answer that it is supposed to get.
+            periods: full periods that make the cycle.
+
+        Returns:
+            (rounds past the one that makes it, negative before it; period; full periods then) of the period that is
+            furthest; None where the round would come round to nothing, or only in silence. Rounds of several calls
+            are left out.
+        """
+        opened = self._open + 1
+        reach, back = opened - self._floor - 1, opened - mark.last
+        if reach <= 0 or back > MAX_PERIOD or back <= 0:
+            return None
+        common = (mark.rounds << back | 1) & (_LAGS if reach >= MAX_PERIOD else (1 << reach + 1) - 2)
+        best: tuple[int, int, int] | None = None
+        for period in range(2, MAX_PERIOD + 1):
+            if not common >> period & 1 or self._widths[(opened - period) % _KEPT] != 1:
+                continue
+            length = 1
+            if self._matches >> period & 1:
+                length += self._open - (self._since[period] if self._closed >> period & 1 else self._open) + 1
+            past = length - (periods - 1) * period
+            if (best is None or past > best[0]) and self._goes_round(period):
+                best = (past, period, length // period + 1)
+        return best
+
+    def _goes_round(self, period: int) -> bool:
+        """True if the last period holds more than one call and something else than silence; across, two agents."""
+        calls = [call for back in range(period) for call in self._round(back)]
+        if self._across and len({call.agent for call in calls}) == 1:
+            return False
+        if len({call.facts.call_digest for call in calls}) == 1:
+            return False
+        return not all(is_silent(call.facts) for call in calls)
+
     def _round(self, back: int) -> list[ToolCall]:
         calls = self._calls[(self._open - back) % _KEPT]
         return calls if isinstance(calls, list) else [calls] if calls is not None else []

@@ -148,8 +148,13 @@ class Tally:
 
     def spent(self, tool: str) -> int:
         """How many calls of a tool with a budget were executed so far."""
-        found = self._spent.latest.get(tool) or self._spent.promote(tool)
+        found = self._spent.peek(tool)
         return 0 if found is None else found.count
+
+    @property
+    def unchanged_steps(self) -> int:
+        """How many steps in a row left the application's state as it was."""
+        return 0 if self._state.stretch is None else self._state.stretch.count
 
     def _spend(self, call: ToolCall) -> Stretch:
         tool = call.facts.tool

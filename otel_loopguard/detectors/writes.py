@@ -119,10 +119,18 @@ class Writes:
         before.follow(self._run, call)
         return same
 
-    def foresee(self, call: ToolCall, contract: ToolContract) -> int:
-        """Returns how often a proposed write would then have been made, 0 where it may be made; changes nothing."""
+    def foresee(self, call: ToolCall, contract: ToolContract, *, starts_over: bool) -> int:
+        """Returns how often a proposed write would then have been made, 0 where it may be made; changes nothing.
+
+        Args:
+            call: the proposed call.
+            contract: of its tool.
+            starts_over: True where it begins a user turn.
+        """
         key = _key_of(call, contract)
-        before = None if key is None else self._find(key, call, contract)
+        if key is None or (starts_over and key[0] == BusinessScope.RUN):
+            return 0
+        before = self._find(key, call, contract, peek=True)
         if before is None or self._is_sibling(before, call):
             return 0
         if not before.done and contract.unknown_outcome is UnknownOutcome.ALLOW_SAME_KEY:
@@ -144,12 +152,12 @@ class Writes:
         found.stretch.count = before.times + 1
         return found
 
-    def _find(self, key: _Key, call: ToolCall, contract: ToolContract) -> _Write | None:
+    def _find(self, key: _Key, call: ToolCall, contract: ToolContract, *, peek: bool = False) -> _Write | None:
         if not contract.writes.key:
             kept = self._keyless.get(call.facts.tool)
             return kept[1] if kept is not None and kept[0] == key else None
         store = self._own if key[0] == BusinessScope.RUN else self._memory.writes
-        found = store.latest.get(key) or store.promote(key)
+        found = store.peek(key) if peek else store.latest.get(key) or store.promote(key)
         if found is None or contract.business_ttl_s is None:
             return found
         then, now = found.start_ns, call.start_ns
