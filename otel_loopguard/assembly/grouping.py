@@ -124,10 +124,17 @@ def one_version(spans: Iterable[SpanFacts]) -> Versions:
 
 
 def span_key(span: SpanFacts) -> SpanKey:
-    """Returns what tells a span from every other; for a call record its run id and sequence."""
+    """Returns what tells a span from every other; for a call record its place and the call it shows.
+
+    Agents, user turns and attempts may number their calls each from the start, and two different calls are two
+    calls whatever their number.
+    """
     if span.trace_id != RECORD_TRACE:
         return (span.trace_id, span.span_id)
-    return (RECORD_TRACE, f"{span.run_id}{RECORD_KEY_SEPARATOR}{span.sequence}")
+    place = (span.run_id, span.agent, span.conversation, span.user_turn, span.attempt, str(span.sequence))
+    call = span.call
+    shown = () if call is None else (call.tool, call.call_id, call.call_digest)
+    return (RECORD_TRACE, RECORD_KEY_SEPARATOR.join([part or "" for part in (*place, *shown)]))
 
 
 def _better_last(item: tuple[bytes, SpanFacts]) -> tuple[bool, bool, int, bytes]:

@@ -11,6 +11,8 @@ from typing import Final
 from otel_loopguard.assembly.turns import Candidate
 from otel_loopguard.model import Effect, SpanFacts, SpanKey
 
+MAX_COMPARED_HOSTS: Final = 64
+"""Past this many clock domains in one run, order between them is taken for uncertain without comparing all."""
 SKEW_NS: Final = 1_000_000_000
 """A child that starts this much before its parent shows that their clocks disagree (DESIGN 4: more than 1 s)."""
 
@@ -54,21 +56,38 @@ def skewed_hosts(spans: Iterable[SpanFacts], known: Mapping[SpanKey, SpanFacts])
 
 
 def order_matters(calls: Sequence[Candidate], skewed: frozenset[str]) -> bool:
-    """True where a declared write and two equal calls were timed by clocks that disagree.
+    """True where equal calls and another call that may part them were timed by clocks that disagree.
 
-    Their order then decides whether the calls repeat or follow a change, and nothing says which it was.
+    The order then decides whether the calls repeat or follow a change, and nothing says which it was. A declared
+    read changes nothing; a call of unknown effect may (DESIGN 6, barrier).
     """
-    writes: set[str] = set()
-    equal: dict[str, dict[str, int]] = {}
+    counts: dict[str, int] = {}
     for call in calls:
-        host = call.host.host or ""
-        if call.facts.effect is Effect.WRITE:
-            writes.add(host)
-        elif call.facts.call_digest is not None:
-            hosts = equal.setdefault(call.facts.call_digest, {})
-            hosts[host] = hosts.get(host, 0) + 1
-    repeated = {host for hosts in equal.values() if sum(hosts.values()) > 1 for host in hosts}
-    return any(write != other and (write in skewed or other in skewed) for write in writes for other in repeated)
+        digest = call.facts.call_digest
+        if digest is not None:
+            counts[digest] = counts.get(digest, 0) + 1
+    repeated: dict[str, set[str | None]] = {}
+    changing: dict[str, set[str | None]] = {}
+    for call in calls:
+        host, digest = call.host.host or "", call.facts.call_digest
+        if digest is not None and counts[digest] > 1:
+            _note(repeated, host, digest)
+        if call.facts.effect is not Effect.READ:
+            _note(changing, host, digest)
+    if len(repeated) > MAX_COMPARED_HOSTS or len(changing) > MAX_COMPARED_HOSTS:
+        return True
+    return any(
+        host != place and (host in skewed or place in skewed) and (len(others) > 1 or others != digests)
+        for host, others in changing.items()
+        for place, digests in repeated.items()
+    )
+
+
+def _note(by_host: dict[str, set[str | None]], host: str, digest: str | None) -> None:
+    """Keeps up to two digests a host: enough to tell whether two hosts have the same single one."""
+    digests = by_host.setdefault(host, set())
+    if len(digests) < 2:  # noqa: PLR2004 - one to be equal, one to differ
+        digests.add(digest)
 
 
 def _by_start(call: Candidate) -> tuple[int, int, str, str]:

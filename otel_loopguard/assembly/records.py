@@ -67,21 +67,46 @@ def _run(key: tuple[str, ...], items: list[tuple[SpanKey, SpanFacts]], versions:
 def _in_order(records: Sequence[SpanFacts]) -> tuple[list[SpanFacts], bool]:
     """Returns the records in order, and whether their times contradict their sequences by more than a second.
 
-    Within a run id the sequence is the order. Run ids that a wider scope joins are merged by time where every
-    record has one that agrees with its sequence; else one run id follows the other.
+    Within a run id user turns follow one another, in them attempts, and in these the sequence is the order. Run ids
+    that a wider scope joins are merged by time where every record has one that agrees with its sequence; else one
+    run id follows the other.
     """
     by_run: dict[str, list[SpanFacts]] = {}
     for record in records:
         by_run.setdefault(record.run_id or "", []).append(record)
-    parts = [sorted(part, key=lambda record: record.sequence or 0) for part in by_run.values()]
+    parts = [_one_run(part) for part in by_run.values()]
     pairs = [pair for part in parts for pair in pairwise(part)]
     skewed = any(one.start_ns - other.start_ns > SKEW_NS for one, other in pairs if one.start_ns and other.start_ns)
     if len(parts) == 1:
         return parts[0], skewed
     if all(record.start_ns for record in records) and all(one.start_ns <= other.start_ns for one, other in pairs):
-        return sorted(records, key=lambda r: (r.start_ns, r.run_id or "", r.sequence or 0)), skewed
-    parts.sort(key=lambda part: (part[0].start_ns, part[0].sequence or 0, part[0].run_id or ""))
+        return sorted(records, key=lambda record: (record.start_ns, *_place(record))), skewed
+    parts.sort(key=lambda part: (part[0].start_ns, *_place(part[0])))
     return [record for part in parts for record in part], skewed
+
+
+def _one_run(records: Sequence[SpanFacts]) -> list[SpanFacts]:
+    user_turns = _ranks(records, [record.user_turn for record in records])
+    attempts = _ranks(records, [record.attempt for record in records])
+    return sorted(records, key=lambda record: (user_turns[record.user_turn], attempts[record.attempt], *_place(record)))
+
+
+def _ranks(records: Sequence[SpanFacts], names: Sequence[str | None]) -> dict[str | None, int]:
+    """Returns the order of user turns or attempts: by number where they are numbers, else by their first call."""
+    if all(name is None or name.isdecimal() for name in names):
+        return {name: -1 if name is None else int(name) for name in names}
+    first: dict[str | None, tuple[object, ...]] = {}
+    for record, name in zip(records, names, strict=True):
+        place = (record.start_ns, *_place(record))
+        first[name] = min(first.get(name, place), place)
+    return {name: rank for rank, name in enumerate(sorted(first, key=lambda name: first[name]))}
+
+
+def _place(record: SpanFacts) -> tuple[int, str, int, str, str, str]:
+    """A fixed order of a run's records: the sequence first, then what tells records of one sequence apart."""
+    call = record.call
+    shown = ("", "", "") if call is None else (call.tool, call.call_id or "", call.call_digest or "")
+    return (record.sequence or 0, record.agent or "", record.start_ns, *shown)
 
 
 def _calls(ordered: list[SpanFacts], scope: Scope) -> tuple[ToolCall, ...]:

@@ -30,7 +30,7 @@ from otel_loopguard.model import (
     SpanKey,
     ToolCall,
 )
-from otel_loopguard.policy import Policy
+from otel_loopguard.policy import Policy, Scope
 
 _AgentNames: TypeAlias = Mapping[SpanKey, str]
 
@@ -57,17 +57,18 @@ def assemble(spans: Iterable[SpanFacts], policy: Policy) -> tuple[Run, ...]:
         tree = Tree(known)
         calls = same_calls([span for span in known.values() if span.call is not None], tree)
         parts = parts_of_runs(known, calls, tree, policy.scope)
-        runs.extend(_run(key, part, tree, versions) for key, part in parts.items())
+        runs.extend(_run(key, part, tree, versions, policy.scope) for key, part in parts.items())
     return tuple(sorted(runs, key=lambda run: (run.started_ns or 0, run.run_id)))
 
 
-def _run(key: RunKey, part: Parts, tree: Tree, versions: Versions) -> Run:
+def _run(key: RunKey, part: Parts, tree: Tree, versions: Versions, scope: Scope) -> Run:
     spans = part.spans()
     agents = name_agents([span for span in part.containers if span.role is Role.AGENT], tree)
     ordered = in_order([_candidate(same, agents, tree) for same in part.calls])
     give_turns(ordered, [(_agent_of(chat, agents, tree), chat) for chat in part.chats], tree)
     placed = by_turn(ordered)
-    calls = _numbered(placed, _tokens(part.chats))
+    user_turns = _user_turns(part.containers, tree) if scope is Scope.RUN else {}
+    calls = _numbered(placed, _tokens(part.chats), user_turns, tree)
     end = ending.read(part.containers, part.chats, part.others, ordered, tree)
     lost = gaps.find([call for _, call in placed], spans)
     flags = span_flags(spans, versions) | call_flags(calls) | end.flags | lost.flags
@@ -121,13 +122,36 @@ def _tokens(chats: Sequence[SpanFacts]) -> dict[SpanKey, int]:
     }
 
 
-def _numbered(placed: Sequence[tuple[int, Candidate]], tokens: dict[SpanKey, int]) -> tuple[ToolCall, ...]:
+def _user_turns(containers: Sequence[SpanFacts], tree: Tree) -> dict[SpanKey, int]:
+    """Returns the user turn, from 1, of each outermost agent span of a run that a name of its own joins.
+
+    Agent spans that follow one another were each asked anew; those that overlap are of one user turn.
+    """
+    outermost = [span for span in containers if tree.above(span).outermost is None]
+    user_turns: dict[SpanKey, int] = {}
+    turn, latest = 0, None
+    for span in sorted(outermost, key=_by_start):
+        if latest is None or span.start_ns >= latest:
+            turn += 1
+        latest = max(latest or 0, span.start_ns if span.end_ns is None else span.end_ns)
+        user_turns[span_key(span)] = turn
+    return user_turns
+
+
+def _numbered(
+    placed: Sequence[tuple[int, Candidate]],
+    tokens: dict[SpanKey, int],
+    user_turns: Mapping[SpanKey, int],
+    tree: Tree,
+) -> tuple[ToolCall, ...]:
+    several = len(user_turns) > 1
     return tuple(
         [
             ToolCall(
                 number=number,
                 turn=turn,
                 agent=call.agent,
+                user_turn=_user_turn(call, user_turns, tree) if several else 1,
                 facts=call.facts,
                 start_ns=call.start_ns,
                 end_ns=call.end_ns,
@@ -145,6 +169,11 @@ def _keys(same: SameCall) -> tuple[SpanKey, ...]:
     if len(same.spans) == 1:
         return ((host.trace_id, host.span_id),)
     return tuple([(span.trace_id, span.span_id) for span in same.spans])
+
+
+def _user_turn(call: Candidate, user_turns: Mapping[SpanKey, int], tree: Tree) -> int:
+    outermost = tree.above(call.host).outermost
+    return 1 if outermost is None else user_turns.get(span_key(outermost), 1)
 
 
 def _tree_flags(part: Parts) -> set[Flag]:

@@ -16,11 +16,12 @@ out from its first bytes and, in text, line by line:
 
 - **OTLP JSON**: one `ExportTraceServiceRequest` a line, as the collector's file exporter writes it, or one or more
   pretty-printed documents. Names in camelCase or snake_case; ids in hex. Logs and metrics are passed over and counted.
+  A line, and everything that does not stand one a line, is read as a whole: at most 64 MiB.
 - **OTLP protobuf**: trace messages one after the other, bare or each after its length in four bytes, as the
   collector's file exporter writes them with `format: proto`. Needs the extra `cli`.
 - **Call records**: one JSON object a line, or a list of them. Required are {required}. `sequence` is the order of a
-  run's calls, whatever `ts` (in seconds) says; it may leave numbers out, but two calls of one run must not share one:
-  equal copies count once, and of differing ones one is kept and the rest are counted. The result stands in `result`
+  run's calls, whatever `ts` (in seconds) says; it may leave numbers out, and agents, user turns and attempts may each
+  number their own. Copies of one call count once. The result stands in `result`
   or `observation`, and without either it counts as missing. Optional are {optional}.
 
 What cannot be read is told on standard error, with its line or message number and one of the reasons below, never with

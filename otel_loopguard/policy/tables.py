@@ -154,7 +154,9 @@ class Named(msgspec.Struct, frozen=True):
 
 def _entries(node: Node, path: str, problems: Problems) -> dict[str, tuple[Node, Node]]:
     if node.shape is not Shape.TABLE:
-        shown = f'"{printable(node.text)}"' if node.shape is Shape.SCALAR and node.text else node.shape.value
+        # A whole file that is one text may be anything, a key among others: it is not shown.
+        whole = not path or node.shape is not Shape.SCALAR or not node.text
+        shown = node.shape.value if whole else f'"{printable(node.text)}"'
         problems.add(node, path, f"a table of keys is expected, this is {shown}; write `{{}}` for an empty one")
         return {}
     return {key.text: (key, value) for key, value in node.entries}

@@ -107,3 +107,31 @@ def test_a_declared_rate_limit_in_a_records_error_text_is_transient() -> None:
     limited = scoped("run", errors={"transient": ["429"]})
     (report,) = judged([record(n, error="429 Too Many Requests", result=None) for n in (1, 2, 3)], limited)
     assert report.verdict.outcome is not RunOutcome.LOOP
+
+
+def test_agents_that_number_their_own_calls_lose_none() -> None:
+    """One agent repeats itself three times, the other does not; both count from 1."""
+    records = [record(n, agent="A") for n in (1, 2, 3)]
+    records += [record(n, agent="B", tool="other", arguments={"n": n}, result=n) for n in (1, 2, 3)]
+    (report,) = judged(records)
+    assert (report.verdict.calls, report.verdict.outcome) == (6, RunOutcome.LOOP)
+
+
+def test_two_calls_under_one_sequence_are_two_calls() -> None:
+    """A number given twice is a fault of the numbering, not a copy."""
+    (report,) = judged([record(1, arguments={"n": n}) for n in (1, 2, 3)])
+    assert report.verdict.calls == 3
+
+
+def test_user_turns_that_number_their_calls_anew_follow_one_another() -> None:
+    """Calls 1 and 2 of the second user turn come after those of the first."""
+    records = [record(n, user_turn=turn, call_id=f"{turn}-{n}") for turn in (2, 10, 1) for n in (2, 1)]
+    (report,) = judged(records)
+    assert numbers(report) == ["1-1", "1-2", "2-1", "2-2", "10-1", "10-2"]
+
+
+def test_named_attempts_follow_by_their_first_call() -> None:
+    """Attempts without numbers are ordered by time."""
+    records = [record(1, attempt=name, call_id=name, ts=ts) for name, ts in (("late", 9.0), ("early", 1.0))]
+    (report,) = judged(records)
+    assert numbers(report) == ["early", "late"]

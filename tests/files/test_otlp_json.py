@@ -349,3 +349,18 @@ def test_fast_and_careful_reading_agree() -> None:
         status={"code": 1},
     )
     assert read_spans(line(request(rich))) == read(line(request(rich, span(name=["x"]))))[:1]
+
+
+@pytest.mark.parametrize("key", ["resourceSpans", "scopeSpans", "spans"])
+def test_a_list_that_stands_twice_is_not_lost_without_a_word(key: str) -> None:
+    """A decoder keeps the last of two equal keys: the spans of the first would be gone."""
+    text = line(request(span())).decode()
+    assert f'"{key}"' in text
+    broken = text.replace(f'"{key}"', f'"{key}": [], "{key}"', 1)
+    assert [(1, "duplicate_key")] == reasons(broken.encode())
+
+
+def test_an_attribute_named_like_a_list_is_no_duplicate() -> None:
+    """`spans` is a fine name and a fine value."""
+    (found,) = read_spans(line(request(span(attributes=[attribute("spans", stringValue="spans")]))))
+    assert {"spans": "spans"} == found.attributes

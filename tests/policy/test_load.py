@@ -375,3 +375,11 @@ def test_the_missing_extra_error_is_ours() -> None:
     """Callers catch one base class."""
     assert issubclass(MissingExtraError, Exception)
     assert "LoopGuardError" in {base.__name__ for base in MissingExtraError.__mro__}
+
+
+@pytest.mark.parametrize("text", ["3901ad72" * 8, "'3901ad72'", "- 3901ad72", "3901"])
+def test_a_file_that_is_no_policy_is_not_shown(text: str) -> None:
+    """It may be anything, the digest key among others."""
+    with pytest.raises(PolicyError) as raised:
+        load(text, source="f.yaml")
+    assert "3901" not in str(raised.value)
