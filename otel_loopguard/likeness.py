@@ -38,6 +38,9 @@ FREE_TEXT_WORDS: Final = 3
 """Words, parted by white space, that make a string free text: wording, not an id, a path, a date or a name.
 Source: titles of three words that a model reworded (complaint C14); addresses and paths have no white space."""
 
+SLOT_WORDS: Final = 2
+"""Words of a name that fills a slot of a sentence: "New York"."""
+
 _WORD: Final = re.compile(r"\w+")
 _DIGIT: Final = re.compile(r"\d")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
@@ -226,6 +229,18 @@ def answers_what_is_new(question: Sketch, answer: Sketch, other_question: Sketch
     new_words = words_of(question) - words_of(other_question)
     named = new_words & (words_of(answer) - words_of(other_answer))
     return bool(named) and 2 * len(named) >= len(new_words)
+
+
+def fills_a_slot(one: Sketch, other: Sketch) -> bool:
+    """Tells whether two texts differ in a name: each holds one or two words in the place of the other's.
+
+    Where sentences are all that a tool takes, this is how work on many items looks: "Tell Ana that it is late".
+    Words that only come or go ("please") are wording.
+    """
+    if one.level or other.level:
+        return False  # no sentence has so many words
+    words, others = words_of(one), words_of(other)
+    return 0 < len(words - others) <= SLOT_WORDS and 0 < len(others - words) <= SLOT_WORDS
 
 
 def direction(one: Sketch, later: Sketch) -> int:

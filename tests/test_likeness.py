@@ -20,6 +20,7 @@ from otel_loopguard.likeness import (
     answers_what_is_new,
     count_words,
     direction,
+    fills_a_slot,
     framed,
     grew,
     is_free_text,
@@ -235,6 +236,21 @@ def test_template_answers_name_what_was_asked() -> None:
     assert not answers_what_is_new(paris, in_oslo, oslo, in_oslo)
     retry = sketch("sorry let me correct the call to Paris now with care")
     assert not answers_what_is_new(retry, sketch("no such call: Paris"), oslo, sketch("no such call: Oslo"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("Tell Ana that it is late", "Tell Bo that it is late", True),
+        ("The weather in Oslo", "The weather in New York", True),
+        ("The weather in New York City", "The weather in Oslo", False),
+        ("send it", "please send it", False),
+        ("send it", "send it", False),
+    ],
+)
+def test_name_in_a_slot(one: str, other: str, *, expected: bool) -> None:
+    """One or two words in the place of others; words that only come are wording."""
+    assert expected is fills_a_slot(sketch(one), sketch(other)) is fills_a_slot(sketch(other), sketch(one))
 
 
 @pytest.mark.parametrize(("shared", "expected"), [(18, 90), (19, 95), (20, 100), (12, 60), (11, 55)])

@@ -17,6 +17,7 @@ from otel_loopguard.model import ErrorCategory, Pattern, Progress
 if TYPE_CHECKING:
     from otel_loopguard.detectors.step import Step
     from otel_loopguard.model import CallFacts, Sketch, ToolCall, Value
+    from otel_loopguard.policy import ToolContract
 
 MAX_CHAINS: Final = 64
 """Chains remembered by one detector of one run, the latest half of them for certain."""
@@ -32,6 +33,15 @@ LONG_ANSWER_WORDS: Final = 15
 
 WHOLE_TEXT_WORDS: Final = 50
 """Words from which a text that comes back nearly unchanged is the same page. Source: DESIGN 6."""
+
+
+USUAL_REPEATS: Final = 2
+"""`allowed_repeats` by default: every call more that a tool's contract allows is one more allowed here."""
+
+
+def patience(contract: ToolContract) -> int:
+    """Returns how many calls more than usual the tool's contract allows; negative for fewer."""
+    return contract.allowed_repeats - USUAL_REPEATS
 
 
 def is_evidence(step: Step) -> bool:
@@ -232,7 +242,8 @@ def _compare(run: TextRun | None, step: Step) -> tuple[_Seen | None, _Text | Non
         moved_on = step.progress is Progress.ADVANCED and step.rule is not None
         alike = 0 if moved_on else per_cent(seen.first, known.result)
         if alike >= ALIKE_PER_CENT:
-            text = _Text(run.count + 1, alike, moving=seen.moves(known.result))
+            # The clock in an error, or its process id, is no progress.
+            text = _Text(run.count + 1, alike, moving=seen.moves(known.result) and not step.failing)
         else:
             seen = None
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.alike import WHOLE_TEXT_WORDS, TextRuns
+from otel_loopguard.detectors.alike import WHOLE_TEXT_WORDS, TextRuns, patience
 from otel_loopguard.detectors.step import Claim
 from otel_loopguard.model import Basis, Kind, Severity
 
@@ -33,7 +33,7 @@ class ArgsRepeat:
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim of severity suspect."""
         run = self._texts.take(step)
-        if run is None or run.moving or not run.varied or run.count < ALIKE_ANSWERS:
+        if run is None or run.moving or not run.varied or run.count < ALIKE_ANSWERS + patience(step.contract):
             return None
         if (step.call.facts.result_words or 0) >= WHOLE_TEXT_WORDS:
             return None

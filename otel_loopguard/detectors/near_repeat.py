@@ -12,10 +12,11 @@ from otel_loopguard.detectors.alike import (
     add_to,
     begin,
     is_evidence,
+    patience,
 )
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.step import Claim
-from otel_loopguard.likeness import answers_what_is_new, only_numbers_differ, per_cent
+from otel_loopguard.likeness import answers_what_is_new, fills_a_slot, only_numbers_differ, per_cent
 from otel_loopguard.model import Basis, Kind, Outcome, ResultClass, Severity
 
 if TYPE_CHECKING:
@@ -140,10 +141,11 @@ class NearRepeat:
         return self._claim(chain, step)
 
     def _claim(self, chain: _Chain, step: Step) -> Claim | None:
-        if chain.alike >= ANSWERED_ALIKE and len(chain.row.digests) > 1:
+        more = patience(step.contract)
+        if chain.alike >= ANSWERED_ALIKE + more and len(chain.row.digests) > 1:
             return Claim(self.kind, Severity.LOOP, chain.row, chain.alike, basis=Basis.LIKENESS)
         enough = SILENT_REQUESTS if step.result_class is ResultClass.SILENCE else ALIKE_REQUESTS
-        if chain.count >= enough and len(chain.stretch.digests) > 1 and chain.row.claims is None:
+        if chain.count >= enough + more and len(chain.stretch.digests) > 1 and chain.row.claims is None:
             return Claim(self.kind, Severity.SUSPECT, chain.stretch, chain.count, basis=Basis.LIKENESS)
         return None
 
@@ -166,7 +168,7 @@ def _compare(chain: _Chain | None, step: Step, turn_before: int) -> _Measure | N
     answer = _compare_answers(chain.last, step) if near else _OTHER
     if not answer.same:
         return _Measure(1, 1)
-    in_row = answer.telling and chain.turn == turn_before
+    in_row = answer.telling and chain.turn == turn_before and (step.failing or not _names_another(chain.last, step))
     return _Measure(chain.count + 1, chain.alike + 1 if in_row else 1)
 
 
@@ -187,6 +189,14 @@ def _asks_the_same(chain: _Chain, step: Step) -> bool | None:
     if per_cent(last.arguments, known.arguments) >= enough:
         return True
     return first is not None and first.arguments is not None and per_cent(first.arguments, known.arguments) >= enough
+
+
+def _names_another(last: Step, step: Step) -> bool:
+    """Tells whether a request differs from the one before it in a name only: then it may be about something else."""
+    known, earlier = step.call.facts.likenesses, last.call.facts.likenesses
+    if known is None or earlier is None or known.arguments is None or earlier.arguments is None:
+        return False
+    return known.identity is None and fills_a_slot(earlier.arguments, known.arguments)
 
 
 def _compare_answers(last: Step, step: Step) -> _Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.alike import WHOLE_TEXT_WORDS, TextRuns
+from otel_loopguard.detectors.alike import WHOLE_TEXT_WORDS, TextRuns, patience
 from otel_loopguard.detectors.step import Claim
 from otel_loopguard.model import Basis, Kind, Severity
 
@@ -46,6 +46,7 @@ class NearResult:
         run = self._texts.take(step)
         if run is None or run.moving or not run.varied or (step.call.facts.result_words or 0) < WHOLE_TEXT_WORDS:
             return None
-        if run.very_alike < VERY_ALIKE_TEXTS and run.count < ALIKE_TEXTS:
+        more = patience(step.contract)
+        if run.very_alike < VERY_ALIKE_TEXTS + more and run.count < ALIKE_TEXTS + more:
             return None
         return Claim(self.kind, Severity.LOOP, run.stretch, run.count, basis=Basis.LIKENESS)

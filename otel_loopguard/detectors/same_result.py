@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.alike import LONG_ANSWER_WORDS, MAX_CHAINS, add_to, begin, is_evidence
+from otel_loopguard.detectors.alike import LONG_ANSWER_WORDS, MAX_CHAINS, add_to, begin, is_evidence, patience
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.step import Claim
 from otel_loopguard.model import Effect, ErrorCategory, Kind, ResultClass, Severity
 
 if TYPE_CHECKING:
-    from otel_loopguard.detectors.step import Step
+    from otel_loopguard.detectors.step import Step, Stretch
     from otel_loopguard.model import ToolCall
 
 SAME_ANSWERS: Final = 4
@@ -25,18 +25,27 @@ _SAYS_LITTLE: Final = frozenset({ResultClass.ACK, ResultClass.EMPTY, ResultClass
 class _Same:
     """The equal answers of one tool to one agent, no other answer of the tool and no barrier between."""
 
-    __slots__ = ("answer", "barriers", "count", "stretch", "turn", "varied")
+    __slots__ = ("_first", "_stretch", "answer", "barriers", "count", "turn", "varied")
 
     def __init__(self, answer: str, call: ToolCall) -> None:
         self.answer, self.turn = answer, call.turn
         self.count, self.varied = 1, False
         self.barriers = -1
-        self.stretch = begin(call)
+        self._first = call
+        self._stretch: Stretch | None = None
+
+    @property
+    def stretch(self) -> Stretch:
+        """The calls; made when there is more than one, which most answers never come to."""
+        if self._stretch is None:
+            self._stretch = begin(self._first)
+        return self._stretch
 
     def extend(self, call: ToolCall) -> None:
         """Adds a call; siblings, which were asked for at one time, count once."""
-        self.varied = self.varied or call.facts.call_digest not in self.stretch.digests
-        add_to(self.stretch, call)
+        stretch = self.stretch
+        self.varied = self.varied or call.facts.call_digest not in stretch.digests
+        add_to(stretch, call)
         if call.turn != self.turn:
             self.turn = call.turn
             self.count += 1
@@ -77,7 +86,7 @@ class SameResult:
             same.extend(call)
         same.barriers = step.barriers
         most = _enough(step)
-        if most is None or same.count < most or not same.varied:
+        if most is None or same.count < most + patience(step.contract) or not same.varied:
             return None
         lost = step.failing or step.result_class is ResultClass.NOT_FOUND
         severe = lost and facts.error_category is not ErrorCategory.PERMISSION

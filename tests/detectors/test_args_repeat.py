@@ -123,3 +123,15 @@ def test_structures_are_quiet() -> None:
 def test_user_turn_resets() -> None:
     """The user asked again."""
     check([{**one, "user_turn": n} for n, one in enumerate(_asked(12))], {Kind.ARGS_REPEAT: None})
+
+
+def test_patience_of_the_contract() -> None:
+    """What the owner allows more for a tool, is allowed here too."""
+    policy = "version: 1\npolicy: t\npolicy_version: 1\ntools: {ask_memory: {allowed_repeats: 4}}\n"
+    check(_asked(11), {Kind.ARGS_REPEAT: 10}, policy=policy)
+
+
+def test_numbers_in_errors_are_no_progress() -> None:
+    """Fault "an error's clock is progress": the time and process id of a failure that says nothing of its kind."""
+    records = [call("run", {"command": "make"}, f"Error: lost db-7 at 10:{n:02}, process {n * 7}") for n in range(9)]
+    check(records, {Kind.ARGS_REPEAT: 8})

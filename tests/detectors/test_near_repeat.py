@@ -31,10 +31,20 @@ AS_SPANS_KNOWN = ("spans", "spans shuffled")
 
 
 def _reworded(count: int, result: object, **fields: object) -> list[Record]:
-    """Requests of ten words of which one is another each time: likeness 0.8 with the argument's name."""
+    """Requests of ten words of which three are others each time: likeness 8/14 with the argument's name."""
+    fillers = [" ".join(f"{filler}{letter}" for letter in "xyz") for filler in FILLERS[:count]]
+    return _requests(fillers, result, **fields)
+
+
+def _templated(count: int, result: object, **fields: object) -> list[Record]:
+    """Requests that differ in one word only: likeness 0.8."""
+    return _requests(FILLERS[:count], result, **fields)
+
+
+def _requests(fillers: list[str], result: object, **fields: object) -> list[Record]:
     return [
         call("ask", {"query": f"{filler} list all open invoices of the customer", "top": 5}, result, **fields)
-        for filler in FILLERS[:count]
+        for filler in fillers
     ]
 
 
@@ -71,7 +81,12 @@ def test_threshold_with_alike_failures(count: int, expected: int | None) -> None
 @pytest.mark.parametrize(("count", "expected"), [(9, None), (10, 10), (11, 10)])
 def test_threshold_of_silence(count: int, expected: int | None) -> None:
     """Silence says nothing, so a batch of silent commands may be longer."""
-    check(_reworded(count, ""), {Kind.NEAR_REPEAT: expected})
+    check(_templated(count, ""), {Kind.NEAR_REPEAT: expected})
+
+
+def test_silent_requests_must_be_very_alike() -> None:
+    """Fault "silence is an answer": with three other words of ten it says nothing at all."""
+    check(_reworded(12, ""), {Kind.NEAR_REPEAT: None})
 
 
 @pytest.mark.parametrize(("shared", "other", "expected"), [(7, 4, None), (4, 2, 5), (5, 2, 5)])
@@ -166,9 +181,8 @@ def test_reading_in_chunks_is_quiet() -> None:
 def test_numbers_do_not_reset() -> None:
     """A page number among reworded requests changes nothing."""
     records = _reworded(4, FOUND)
-    records.insert(2, call("ask", {"query": "kindly list all open invoices of the customer 2", "top": 5}, FOUND))
-    other = call("ask", {"query": "kindly list all open invoices of the customer 3", "top": 5}, FOUND)
-    records.insert(3, other)
+    asked = records[1]["arguments"]["query"]
+    records[2:2] = [call("ask", {"query": f"{asked} {n}", "top": 5}, FOUND) for n in (2, 3)]
     check(records, {Kind.NEAR_REPEAT: 6})
 
 
@@ -176,6 +190,33 @@ def test_other_identifiers_are_other_actions() -> None:
     """Fault "frame ignored": a structured value that differs makes it another request, however alike the words."""
     records = [{**one, "arguments": {**one["arguments"], "top": n}} for n, one in enumerate(_reworded(8, FOUND))]
     check(records, {Kind.NEAR_REPEAT: None})
+
+
+@pytest.mark.parametrize(("names", "expected"), [(1, 5), (2, 5), (3, 4)])
+def test_requests_that_differ_in_a_name_are_no_loop(names: int, expected: int) -> None:
+    """Fault "slot ignored": "Tell Ana …", "Tell Bo …" with one long answer may be work on many items: suspect."""
+    fillers = [" ".join(f"{filler}{'xyz'[n]}" for n in range(names)) for filler in FILLERS[:8]]
+    findings = check(_requests(fillers, FOUND), {Kind.NEAR_REPEAT: expected})
+    severity = Severity.LOOP if names == 3 else Severity.SUSPECT
+    assert {severity} == {one.severity for one in findings if one.kind is Kind.NEAR_REPEAT}
+
+
+def test_words_that_only_come_are_wording() -> None:
+    """A request that grows by a "please" is the same request."""
+    records = _requests(["please", "please do", "please do it", "please do it now"], FOUND)
+    check(records, {Kind.NEAR_REPEAT: 4})
+
+
+def test_alike_failures_are_telling_whatever_the_name() -> None:
+    """A refusal of each name in the same words is a refusal of them all."""
+    check(_templated(4, None, error="syntax error near the word list"), {Kind.NEAR_REPEAT: 4})
+
+
+def test_patience_of_the_contract() -> None:
+    """What the owner allows more for a tool, is allowed here too."""
+    for allowed, expected in ((1, 3), (2, 4), (4, 6)):
+        policy = f"version: 1\npolicy: t\npolicy_version: 1\ntools: {{ask: {{allowed_repeats: {allowed}}}}}\n"
+        check(_reworded(8, FOUND), {Kind.NEAR_REPEAT: expected}, policy=policy)
 
 
 def test_refinement_that_brings_news_is_quiet() -> None:

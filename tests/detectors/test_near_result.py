@@ -162,3 +162,11 @@ def test_three_agents_reading_one_page_are_quiet() -> None:
 def test_user_turn_resets() -> None:
     """The user wants to see the page again."""
     check([{**one, "user_turn": n} for n, one in enumerate(_very_alike(6))], {Kind.NEAR_RESULT: None})
+
+
+def test_patience_of_the_contract() -> None:
+    """What the owner allows more for a tool, is allowed here too."""
+    for allowed, very_alike, alike in ((1, 2, 3), (2, 3, 4), (4, 5, 6)):
+        policy = f"version: 1\npolicy: t\npolicy_version: 1\ntools: {{click: {{allowed_repeats: {allowed}}}}}\n"
+        check(_very_alike(8), {Kind.NEAR_RESULT: very_alike}, policy=policy)
+        check(_alike(8), {Kind.NEAR_RESULT: alike}, policy=policy)

@@ -159,3 +159,10 @@ def test_user_turn_resets() -> None:
         [{**record, "user_turn": n} for n, record in enumerate(_lookups(8, result="No results"))],
         {Kind.SAME_RESULT: None},
     )
+
+
+def test_patience_of_the_contract() -> None:
+    """What the owner allows more for a tool, is allowed here too."""
+    for allowed, expected in ((1, 3), (2, 4), (5, 7)):
+        policy = f"version: 1\npolicy: t\npolicy_version: 1\ntools: {{find_user: {{allowed_repeats: {allowed}}}}}\n"
+        check(_lookups(8, result="No results"), {Kind.SAME_RESULT: expected}, policy=policy)
