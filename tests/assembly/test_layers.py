@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from otel_loopguard.assembly.layers import one_call, same_calls
 from otel_loopguard.assembly.tree import Tree
-from otel_loopguard.model import CallFacts, ErrorCategory, Layer, Outcome, ResultClass, SpanFacts
-from tests.assembly.build import OTHER_TRACE, agent, key, tool
+from otel_loopguard.model import CallFacts, ErrorCategory, Layer, Outcome, ResultClass, SpanFacts, Unknown
+from tests.assembly.build import OTHER_TRACE, agent, digest, key, tool
 
 
 def grouped(*spans: SpanFacts) -> list[list[str]]:
@@ -108,6 +108,27 @@ def test_gaps_of_the_outer_span_are_filled_from_the_inner_one() -> None:
         tool("outer", 0, 9, args="x", result=None), tool("inner", 1, 8, parent="outer", args=None, call_id="c1")
     )
     assert (facts.call_id, facts.call_digest is not None, facts.result_digest is not None) == ("c1", True, True)
+
+
+def test_arguments_that_only_the_inner_span_has_bring_their_digests() -> None:
+    """With the arguments come what is digested of them, and the reason why they were missing goes."""
+    facts = merged(
+        tool("outer", 0, 9, args=None, call={"call_unknown": Unknown.NOT_CAPTURED}),
+        tool(
+            "inner",
+            1,
+            8,
+            parent="outer",
+            args="x",
+            call={"business_digest": digest("b"), "idempotency_digest": digest("i")},
+        ),
+    )
+    assert (digest("lookupx"), None, digest("b"), digest("i")) == (
+        facts.call_digest,
+        facts.call_unknown,
+        facts.business_digest,
+        facts.idempotency_digest,
+    )
 
 
 def test_an_error_on_any_layer_is_an_error_of_the_call() -> None:

@@ -16,6 +16,7 @@ from otel_loopguard.model import (
     Finish,
     Flag,
     NotACall,
+    Outcome,
     Role,
     Run,
     SpanFacts,
@@ -312,8 +313,8 @@ def test_a_write_timed_by_a_skewed_clock_makes_the_order_uncertain() -> None:
         tool("w", 1000, 1001, parent="one", host="h2", tool_name="patch", call={"effect": Effect.WRITE}),
     )
     assert Flag.ORDER_UNCERTAIN in one_run(*spans).flags
-    without_write = one_run(*spans[:3], tool("w", 1000, 1001, parent="one", host="h2", tool_name="peek"))
-    assert Flag.ORDER_UNCERTAIN not in without_write.flags
+    same_clock = one_run(*spans[:3], tool("w", 7000, 7001, parent="one", host="h1", call={"effect": Effect.WRITE}))
+    assert Flag.ORDER_UNCERTAIN not in same_clock.flags
 
 
 # --- what is missing ---------------------------------------------------------------------------------------
@@ -423,6 +424,64 @@ def test_a_stop_before_the_last_call_is_no_final_answer() -> None:
     assert (run.final_answer, run.termination) == (False, TerminationReason.UNKNOWN)
 
 
+def test_a_sub_agents_last_word_is_not_the_runs() -> None:
+    """What a model said inside a tool call is that tool's business."""
+    run = one_run(
+        agent("one", 0, 99),
+        tool("ask", 1, 50, parent="one"),
+        chat("c", 2, 49, parent="ask", requested=(), finish=Finish.STOP),
+    )
+    assert (False, False) == (run.final_answer, run.scorable_without_calls)
+
+
+@pytest.mark.parametrize(("start", "answered"), [(4, True), (5, True), (6, False), (7, False)])
+def test_a_call_that_starts_when_the_last_response_ended_followed_it(start: int, answered: bool) -> None:  # noqa: FBT001 - a parameter
+    """A call that began while the model still spoke was not asked for by it; one that began at its end was."""
+    run = one_run(
+        agent("one", 0, 99),
+        chat("c1", 1, 2, parent="one", finish=Finish.TOOL_CALLS),
+        chat("c2", 5, 6, parent="one", finish=Finish.STOP),
+        tool("a", start, 9, parent="one"),
+        tool("b", 3, 4, parent="one"),
+    )
+    assert answered is run.final_answer
+
+
+def test_a_last_response_that_asks_is_no_final_answer() -> None:
+    """Some models say `stop` and ask for a call all the same."""
+    run = one_run(
+        agent("one", 0, 99),
+        chat("c1", 1, 2, parent="one", requested=("x",)),
+        tool("a", 3, 4, parent="one", call_id="x"),
+        chat("c2", 5, 6, parent="one", requested=("y",), finish=Finish.STOP),
+    )
+    assert (False, 1) == (run.final_answer, run.requested_unseen)
+
+
+@pytest.mark.parametrize(
+    ("requested", "finish", "expected"),
+    [((), Finish.STOP, True), ((), None, True), (None, Finish.STOP, True), (None, None, False), (("x",), None, False)],
+)
+def test_when_a_run_without_calls_can_be_scored(
+    requested: tuple[str, ...] | None,
+    finish: Finish | None,
+    expected: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """Every response must be known to have asked for nothing; one alone that is not, and nobody can say."""
+    silent = chat("c1", 1, 2, parent="one", requested=(), finish=Finish.STOP)
+    other = chat("c2", 3, 4, parent="one", requested=requested, finish=finish)
+    assert expected is one_run(agent("one", 0, 99), silent, other).scorable_without_calls
+
+
+def test_a_limit_stays_the_reason_where_the_last_call_failed() -> None:
+    """What ended the run is what it says, whatever else went wrong."""
+    limit = agent("one", 0, 99, termination=TerminationReason.TURN_LIMIT, failed=True)
+    failed = tool("a", 1, 2, parent="one", outcome=Outcome.ERROR)
+    assert TerminationReason.TURN_LIMIT is one_run(limit, failed).termination
+    assert TerminationReason.TOOL_ERROR is one_run(agent("one", 0, 99, failed=True), failed).termination
+    assert TerminationReason.UNKNOWN is one_run(agent("one", 0, 99), failed).termination
+
+
 def test_a_run_end_span_outranks_what_agents_say() -> None:
     """The application's own word on how its run ended."""
     run = one_run(
@@ -488,3 +547,41 @@ def test_a_decision_about_an_unseen_call_is_placed_by_time() -> None:
         tool("b", 5, 6, parent="one", call_id="y"),
     )
     assert [(placed.call, placed.after_call) for placed in run.decisions] == [(None, 1)]
+
+
+def test_agent_spans_that_follow_one_another_in_a_named_run_are_user_turns() -> None:
+    """A run id over four requests of a user: what was asked anew is no repeat."""
+    spans = [
+        span_
+        for n in range(4)
+        for span_ in (
+            agent(f"a{n}", n * 10, n * 10 + 9, run_id="job", trace_id=f"{n + 1:032x}"),
+            tool(f"t{n}", n * 10 + 1, n * 10 + 2, parent=f"a{n}", trace_id=f"{n + 1:032x}"),
+        )
+    ]
+    run = one_run(*spans)
+    assert [call.user_turn for call in run.calls] == [1, 2, 3, 4]
+
+
+def test_agent_spans_that_overlap_are_of_one_user_turn() -> None:
+    """Two agents at work on one request at once."""
+    run = one_run(
+        agent("a", 0, 20, run_id="job"),
+        tool("t", 1, 2, parent="a"),
+        agent("b", 10, 30, run_id="job", trace_id=OTHER_TRACE),
+        tool("u", 11, 12, parent="b", trace_id=OTHER_TRACE),
+    )
+    assert [call.user_turn for call in run.calls] == [1, 1]
+
+
+def test_an_undeclared_call_timed_by_a_skewed_clock_makes_the_order_uncertain() -> None:
+    """It may lie between the equal calls, and may change what they look at; a declared read cannot."""
+    spans = (
+        agent("one", 5000, 99000, host="h1"),
+        tool("a", 6000, 6001, parent="one", host="h1"),
+        tool("b", 8000, 8001, parent="one", host="h1"),
+    )
+    unknown = tool("p", 1000, 1001, parent="one", host="h2", tool_name="put")
+    read = tool("p", 1000, 1001, parent="one", host="h2", tool_name="peek", call={"effect": Effect.READ})
+    assert Flag.ORDER_UNCERTAIN in one_run(*spans, unknown).flags
+    assert Flag.ORDER_UNCERTAIN not in one_run(*spans, read).flags
