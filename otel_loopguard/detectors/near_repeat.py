@@ -15,7 +15,7 @@ from otel_loopguard.detectors.alike import (
     patience,
 )
 from otel_loopguard.detectors.recent import Recent
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.likeness import answers_what_is_new, fills_a_slot, only_numbers_differ, per_cent
 from otel_loopguard.model import Basis, Kind, Outcome, ResultClass, Severity
 
@@ -93,7 +93,7 @@ class NearRepeat:
 
     __slots__ = ("_chains", "_measure", "_number", "_turns")
     kind = Kind.NEAR_REPEAT
-    always = True
+    reads = Reads.EVERY
 
     def __init__(self) -> None:
         self._chains = Recent[tuple[str, str], _Chain](MAX_CHAINS)
@@ -168,7 +168,7 @@ def _compare(chain: _Chain | None, step: Step, turn_before: int) -> _Measure | N
     answer = _compare_answers(chain.last, step) if near else _OTHER
     if not answer.same:
         return _Measure(1, 1)
-    in_row = answer.telling and chain.turn == turn_before and (step.failing or not _names_another(chain.last, step))
+    in_row = answer.telling and chain.turn == turn_before and (step.failing or not _names_another(chain, step))
     return _Measure(chain.count + 1, chain.alike + 1 if in_row else 1)
 
 
@@ -191,12 +191,16 @@ def _asks_the_same(chain: _Chain, step: Step) -> bool | None:
     return first is not None and first.arguments is not None and per_cent(first.arguments, known.arguments) >= enough
 
 
-def _names_another(last: Step, step: Step) -> bool:
-    """Tells whether a request differs from the one before it in a name only: then it may be about something else."""
-    known, earlier = step.call.facts.likenesses, last.call.facts.likenesses
-    if known is None or earlier is None or known.arguments is None or earlier.arguments is None:
+def _names_another(chain: _Chain, step: Step) -> bool:
+    """Tells whether a request differs from the first and the last in a name only: it may be about something else."""
+    known = step.call.facts.likenesses
+    if known is None or known.arguments is None or known.identity is not None:
         return False
-    return known.identity is None and fills_a_slot(earlier.arguments, known.arguments)
+    earlier = (one.call.facts.likenesses for one in (chain.first, chain.last))
+    return all(
+        one is not None and one.arguments is not None and fills_a_slot(one.arguments, known.arguments)
+        for one in earlier
+    )
 
 
 def _compare_answers(last: Step, step: Step) -> _Answer:

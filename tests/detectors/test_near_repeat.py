@@ -205,6 +205,8 @@ def test_words_that_only_come_are_wording() -> None:
     """A request that grows by a "please" is the same request."""
     records = _requests(["please", "please do", "please do it", "please do it now"], FOUND)
     check(records, {Kind.NEAR_REPEAT: 4})
+    records = _requests(["please", "could you please", "kindly please", "please do"], FOUND)
+    check(records, {Kind.NEAR_REPEAT: 4})
 
 
 def test_alike_failures_are_telling_whatever_the_name() -> None:
