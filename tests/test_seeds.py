@@ -15,7 +15,18 @@ import pytest
 
 from otel_loopguard import policy
 from otel_loopguard.files.calls import record
-from otel_loopguard.model import CallFacts, Flag, Kind, Outcome, ResultClass, RunOutcome, Severity, ToolCall, Verdict
+from otel_loopguard.model import (
+    Action,
+    CallFacts,
+    Flag,
+    Kind,
+    Outcome,
+    ResultClass,
+    RunOutcome,
+    Severity,
+    ToolCall,
+    Verdict,
+)
 from otel_loopguard.tracker import Tracker
 from tests.detectors.feeding import digest
 from tests.detectors.variants import Record, call, check, placed
@@ -59,6 +70,19 @@ def test_unchanged_lookups(count: int, expected: int | None) -> None:
     rows = [*lookups(*[("delivered", 7)] * count), call("fetch", {"page": 1}, "one page of text")]
     found = check(rows, {Kind.EXACT_REPEAT: expected}, policy=VERSIONED)
     assert [(1, 3, 3)] * (expected is not None) == [(one.first_call, one.at_call, one.count) for one in found]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(2, []), (3, [3]), (4, [3, 4])])
+def test_first_call_that_is_not_dispatched(count: int, expected: list[int]) -> None:
+    """Equal: with two allowed, a guard refuses the third before it runs, not the fourth and not the second."""
+    guard = judged(lookups(*[("delivered", 7)] * count)).guard
+    assert expected == [entry.call for entry in guard if entry.action in {Action.DENY, Action.STOP}]
+
+
+def test_second_refund_is_not_dispatched() -> None:
+    """Equal: a repeated payment is stopped at the second, not counted to three first."""
+    guard = judged(refunds(("k1", {"refund": 1}, None), ("k2", {"refund": 2}, None))).guard
+    assert [(2, Action.DENY)] == [(entry.call, entry.action) for entry in guard]
 
 
 @pytest.mark.parametrize(

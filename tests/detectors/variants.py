@@ -2,8 +2,9 @@
 
 `check` takes call records and what must be found. It feeds them call by call, and then delivers them again in
 every way of `VARIANTS`: keys reordered, duplicated, shuffled, with another run between them, with garbage among
-them, as spans that carry content, and as spans that carry nothing but `loopguard.*` attributes. All findings must
-be equal each time. A variant that cannot carry what a record says (`_spans_can_carry`) is left out by itself.
+them, as spans that carry content, and as spans that carry nothing but `loopguard.*` attributes. All findings, and
+all that a guard would decide, must be equal each time. A variant that cannot carry what a record says
+(`_spans_can_carry`) is left out by itself.
 `check_calls` does the same for calls made without content, as far as that goes.
 """
 
@@ -28,6 +29,7 @@ from otel_loopguard.model import (
     BadInput,
     CallFacts,
     CallRecord,
+    Decision,
     Finding,
     Kind,
     Outcome,
@@ -112,7 +114,9 @@ def check_calls(calls: Sequence[ToolCall], expected: Expected, policy: Policy) -
     """Asserts what is found in calls without content: call by call, from attributes only, and beside another run."""
     tracker, other = Tracker(policy), Tracker(policy)
     seen: list[Observation] = []
+    decided: list[Decision] = []
     for one in calls:
+        decided.append(tracker.propose(one))
         seen.append(tracker.observe(one))
         other.observe(one)
         other.observe(one)
@@ -120,9 +124,10 @@ def check_calls(calls: Sequence[ToolCall], expected: Expected, policy: Policy) -
     _assert_expected(findings, expected, "call by call")
     _assert_first_seen(seen, findings)
     outside = Tracker(policy)
-    again = [outside.observe(from_attributes(one, was)) for one, was in zip(calls, seen, strict=True)]
+    bare = [from_attributes(one, was) for one, was in zip(calls, seen, strict=True)]
+    again = [(outside.propose(one), outside.observe(one)) for one in bare]
     assert findings == outside.findings(), "from attributes only"
-    assert seen == again, "from attributes only"
+    assert list(zip(decided, seen, strict=True)) == again, "from attributes only"
     return findings
 
 
@@ -143,6 +148,7 @@ def _assert_same(reference: Mapping[str, Verdict], found: Mapping[str, Verdict],
         assert run_id in found, how
         assert verdict.findings == found[run_id].findings, how
         assert verdict.wasted_calls == found[run_id].wasted_calls, how
+        assert verdict.guard == found[run_id].guard, f"{how}: what a guard would do"
 
 
 def _assert_first_seen(seen: Sequence[Observation], findings: Sequence[Finding]) -> None:

@@ -306,7 +306,7 @@ def _answers() -> list[Probe]:
                 )
             ],
             None,
-            LOOP,
+            SEEN,
             ("near_repeat",),
             5,
         ),
