@@ -61,6 +61,9 @@ def load_key(
     text, path, key_id = (environ.get(name, "").strip() for name in (KEY, KEY_FILE, KEY_ID))
     if source is not None:
         given = source()
+        if not isinstance(given, (str, bytes, bytearray)):
+            msg = f"the key source must give 32 bytes, or text; it gave {type(given).__name__}"
+            raise KeyConfigError(msg)
         secret = _decode_text(given, "the key source") if isinstance(given, str) else bytes(given)
         return _checked(secret, key_id, "the key source")
     if text and path:
@@ -129,6 +132,7 @@ def _read_file(path: str) -> bytes:
         raise KeyConfigError(msg) from None
     if len(raw) == KEY_BYTES:
         return raw
+    raw = raw.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors put before text
     if len(raw) > _MAX_FILE_BYTES or not raw.isascii():
         msg = f"{where} holds neither {KEY_BYTES} raw bytes nor a key as text; {_HOW}"
         raise KeyConfigError(msg)

@@ -24,10 +24,11 @@ from otel_loopguard.tracker import Observation
 from otel_loopguard.verdict import judge
 
 DEFAULT_SPILL_AFTER_SPANS: Final = 100_000
-"""Facts kept in memory before they go to disk: about 1 kB each, so 100 MB."""
+"""Facts kept in memory before they go to disk: one to two kB each, so at most some 200 MB."""
 
-DEFAULT_MAX_GROUP_SPANS: Final = 250_000
-"""Spans looked at together at most; a group that is larger is cut by time, and its runs say `run_limit`."""
+DEFAULT_MAX_GROUP_SPANS: Final = 125_000
+"""Spans looked at together at most; a group that is larger is cut by time, and its runs say
+`run_limit` and bear a number from the second part on. Judging holds some 3 kB a span."""
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +71,9 @@ class Replay:
         spill_after_spans: int = DEFAULT_SPILL_AFTER_SPANS,
         max_group_spans: int = DEFAULT_MAX_GROUP_SPANS,
     ) -> None:
+        if min(spill_after_spans, max_group_spans) < 1:
+            message = "spill_after_spans and max_group_spans must be at least 1"
+            raise ValueError(message)
         self._policy = policy
         self._reader = FactsReader(policy, lambda _: digester)
         self._grouper = Grouper(policy.scope)
@@ -79,6 +83,8 @@ class Replay:
         self._spill: Spill | None = None
         self._spill_after = spill_after_spans
         self._max_group = max_group_spans
+        self._parts: dict[str, int] = {}
+        self._taken = False
         self.counts = Counts()
 
     def add(self, item: Span | CallRecord | SpanFacts) -> None:
@@ -99,7 +105,7 @@ class Replay:
             facts = item
         if facts.call is not None:
             counts.tool_spans += 1
-        if facts.role is not Role.OTHER and facts.dialect is not None:
+        if facts.role is not Role.OTHER and facts.dialect is not None and not isinstance(item, CallRecord):
             counts.dialects[facts.dialect] += 1
         node = self._grouper.add(facts)
         held = self._held.get(node)
@@ -121,15 +127,26 @@ class Replay:
 
         Raises:
             SpillError: the disk is full.
+            RuntimeError: the reports were read before.
         """
+        if self._taken:
+            message = "the reports of a Replay are read once; make a new one"
+            raise RuntimeError(message)
+        self._taken = True
         memory = BusinessMemory()
         for group, cut in self._groups():
             for run in assemble(group, self._policy):
-                limited = _limited(run) if cut else run
+                limited = self._limited(run) if cut else run
                 verdict, observations = judge(limited, self._policy, memory=memory)
                 self.counts.runs += 1
                 self.counts.calls += len(limited.calls)
                 yield RunReport(verdict=verdict, calls=limited.calls, observations=observations)
+
+    def _limited(self, run: Run) -> Run:
+        """A part of a group that was cut: flagged, and from the second part on with a number of its own."""
+        part = self._parts[run.run_id] = self._parts.get(run.run_id, 0) + 1
+        run_id = run.run_id if part == 1 else f"{run.run_id}~{part}"
+        return msgspec.structs.replace(run, run_id=run_id, flags=run.flags | {Flag.RUN_LIMIT})
 
     def _let_go(self, spill: Spill) -> None:
         spill.put(self._held)
@@ -152,10 +169,6 @@ class Replay:
 
 def _first(spans: Iterable[SpanFacts]) -> bytes:
     return min(map(run_order, spans))
-
-
-def _limited(run: Run) -> Run:
-    return msgspec.structs.replace(run, flags=run.flags | {Flag.RUN_LIMIT})
 
 
 def _cut(spans: list[SpanFacts], limit: int) -> Iterator[tuple[list[SpanFacts], bool]]:

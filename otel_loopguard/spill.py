@@ -17,6 +17,7 @@ import msgspec
 
 from otel_loopguard.assembly import Grouper
 from otel_loopguard.errors import SpillError
+from otel_loopguard.facts import RECORD_TRACE
 from otel_loopguard.model import SpanFacts
 
 _CACHE_KIB: Final = 65_536
@@ -47,6 +48,8 @@ def run_order(span: SpanFacts) -> bytes:
 
 def cut_order(span: SpanFacts) -> bytes:
     """Returns what the spans of one group are put in order by before the group is cut."""
+    if span.trace_id == RECORD_TRACE:  # the sequence is their order, whatever their times say
+        return f"{span.run_id}\0".encode() + _sortable(span.sequence or 0) + _sortable(span.start_ns)
     names = f"{span.trace_id}\0".encode(), span.span_id.encode()
     return _sortable(span.start_ns) + names[0] + _sortable(span.sequence or 0) + names[1]
 

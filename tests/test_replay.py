@@ -53,6 +53,7 @@ def test_a_run_over_the_limit_is_cut_and_says_so(spill_after: int) -> None:
     assert [len(report.calls) for report in reports] == [40, 40, 20]
     assert all(Flag.RUN_LIMIT in report.verdict.flags for report in reports)
     assert replay.counts.calls == 100
+    assert [report.verdict.run_id for report in reports] == ["long", "long~2", "long~3"]
 
 
 def test_a_run_at_the_limit_is_whole() -> None:
@@ -74,4 +75,35 @@ def test_counts_say_what_went_in() -> None:
     reports = list(replay.reports())
     counts = replay.counts
     assert (counts.records, counts.tool_spans, counts.runs, counts.calls) == (1, 10, 2, 10)
-    assert (len(reports), set(counts.dialects)) == (2, {"strands", "call_record"})
+    assert (len(reports), set(counts.dialects)) == (2, {"strands"})
+
+
+@pytest.mark.parametrize("spill_after", [3, 100_000])
+def test_a_cut_run_does_not_depend_on_the_order_of_its_records(spill_after: int) -> None:
+    """Records without times are cut by their sequence, wherever they stood in the file."""
+    records = [CallRecord(run_id="r", sequence=n, tool="t", arguments={"n": n // 5}, result="same") for n in range(40)]
+
+    def outcomes(items: list[CallRecord]) -> list[object]:
+        replay = Replay(policy.default(), DIGESTER, max_group_spans=10, spill_after_spans=spill_after)
+        for item in items:
+            replay.add(item)
+        return [report.verdict for report in replay.reports()]
+
+    expected = outcomes(records)
+    random.Random(1).shuffle(records)
+    assert outcomes(records) == expected
+
+
+def test_reports_are_read_once() -> None:
+    """A second reading would find nothing left, which must not look like an empty file."""
+    replay = Replay(policy.default(), DIGESTER)
+    assert list(replay.reports()) == []
+    with pytest.raises(RuntimeError, match="once"):
+        list(replay.reports())
+
+
+@pytest.mark.parametrize("limits", [{"spill_after_spans": 0}, {"max_group_spans": 0}, {"max_group_spans": -1}])
+def test_limits_below_one_are_refused(limits: dict[str, int]) -> None:
+    """Nothing can be judged in groups of none."""
+    with pytest.raises(ValueError, match="at least 1"):
+        Replay(policy.default(), DIGESTER, **limits)

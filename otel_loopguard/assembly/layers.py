@@ -49,6 +49,7 @@ def same_calls(tools: Sequence[SpanFacts], tree: Tree) -> tuple[SameCall, ...]:
     _join_nested(tools, tree, places, groups)
     _join_linked(tools, places, groups)
     reidentified = _join_copies(tools, groups)
+    _join_instrumentations(tools, groups)
     _join_siblings(tools, groups)
     members: dict[int, list[int]] = {}
     for place in range(len(tools)):
@@ -63,8 +64,11 @@ def same_calls(tools: Sequence[SpanFacts], tree: Tree) -> tuple[SameCall, ...]:
 def _all_apart(tools: Sequence[SpanFacts], tree: Tree) -> bool:
     """Tells quickly of most runs that nothing joins two of their tool spans; False says nothing."""
     ids: set[tuple[str, int]] = set()
+    dialect = tools[0].dialect if tools else None
     for tool in tools:
         if tool.links or tool.layer is not Layer.HOST or tree.above(tool).tool is not None:
+            return False
+        if tool.dialect != dialect:
             return False
         if tool.call is not None and tool.call.call_id is not None:
             same_id = (tool.call.call_id, tool.start_ns)
@@ -154,6 +158,29 @@ def _join_copies(tools: Sequence[SpanFacts], groups: _Union) -> set[int]:
             groups.join(place, other)
             copies.add(place)
     return copies
+
+
+def _join_instrumentations(tools: Sequence[SpanFacts], groups: _Union) -> None:
+    """Joins what two instrumentations of one framework show beside each other.
+
+    Equal calls (by digest) of one tool in one trace that overlap in time, told in different dialects: the first of
+    one is the first of the other, and so on. Equal siblings come in one dialect, so they stay apart.
+    """
+    told: dict[tuple[str, str, str], dict[str, list[int]]] = {}
+    for place, tool in enumerate(tools):
+        if tool.layer is Layer.HOST and tool.call is not None and tool.call.call_digest is not None:
+            key = (tool.trace_id, _last_name(tool), tool.call.call_digest)
+            told.setdefault(key, {}).setdefault(tool.dialect or "", []).append(place)
+    for by_dialect in told.values():
+        if len(by_dialect) > 1:
+            lists = [
+                sorted(places, key=lambda p: (tools[p].start_ns, tools[p].span_id))
+                for _, places in sorted(by_dialect.items())
+            ]
+            for others in lists[1:]:
+                for one, other in zip(lists[0], others, strict=False):
+                    if tools[one].start_ns <= _end(tools[other]) and tools[other].start_ns <= _end(tools[one]):
+                        groups.join(one, other)
 
 
 def _join_siblings(tools: Sequence[SpanFacts], groups: _Union) -> None:

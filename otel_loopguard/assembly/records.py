@@ -111,8 +111,11 @@ def _place(record: SpanFacts) -> tuple[int, str, int, str, str, str]:
 
 def _calls(ordered: list[SpanFacts], scope: Scope) -> tuple[ToolCall, ...]:
     turns: dict[tuple[str | None, ...], list[SpanFacts]] = {}
+    together = 0  # records without a turn are turns of their own, but those marked concurrent in a row are one
     for place, record in enumerate(ordered):
-        own = record.turn if record.turn is not None else f"\x00{place}"
+        if not (record.concurrent and place and ordered[place - 1].concurrent):
+            together = place
+        own = record.turn if record.turn is not None else f"\x00{together}"
         key = (record.run_id, record.agent, record.conversation, record.user_turn, record.attempt, own)
         turns.setdefault(key, []).append(record)
     user_turns: dict[str | None, int] = {}

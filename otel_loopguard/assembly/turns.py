@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
 import msgspec
@@ -42,8 +43,9 @@ class Candidate(msgspec.Struct, kw_only=True, gc=False):
 def name_agents(spans: Sequence[SpanFacts], tree: Tree) -> dict[SpanKey, str]:
     """Gives every agent span of one run the name its calls go under.
 
-    Two spans of one name are one agent where both are held by the same span and follow each other (hand-overs);
-    agents of one name that overlap, or that different calls started, are kept apart as `name#2`, `name#3`…
+    Two spans of one name are one agent where both are held by the same span, are of the same conversation and follow
+    each other (hand-overs); agents of one name that overlap, that different calls started, or that each had a
+    conversation of its own (a batch over items), are kept apart as `name#2`, `name#3`…
 
     Args:
         spans: the run's agent spans, any order.
@@ -53,24 +55,21 @@ def name_agents(spans: Sequence[SpanFacts], tree: Tree) -> dict[SpanKey, str]:
         The name by span key.
     """
     names: dict[SpanKey, str] = {}
-    held: dict[tuple[str, SpanKey | None], list[tuple[str, int]]] = {}
+    held: dict[tuple[str, str | None, SpanKey | None], list[tuple[int, str]]] = {}
     used: dict[str, int] = {}
     for span in sorted(spans, key=_by_time):
         name = span.agent or DEFAULT_AGENT
         holder = tree.above(span)
         above = holder.tool or holder.agent or holder.outermost
-        place = (name, None if above is None else (above.trace_id, above.span_id))
+        place = (name, span.conversation, None if above is None else (above.trace_id, above.span_id))
         ends = held.setdefault(place, [])
-        for index, (given, end_ns) in enumerate(ends):
-            if end_ns <= span.start_ns:
-                ends[index] = (given, _end(span))
-                names[(span.trace_id, span.span_id)] = given
-                break
+        if ends and ends[0][0] <= span.start_ns:
+            _, given = heappop(ends)
         else:
             used[name] = used.get(name, 0) + 1
             given = name if used[name] == 1 else f"{name}#{used[name]}"
-            ends.append((given, _end(span)))
-            names[(span.trace_id, span.span_id)] = given
+        heappush(ends, (_end(span), given))
+        names[(span.trace_id, span.span_id)] = given
     return names
 
 

@@ -86,7 +86,7 @@ def _print(replay: Replay, printer: Printer, *, as_json: bool) -> bool:
                 missing=_missing(facts),
             )
             calls += 1
-            lacking += bool(row.missing)
+            lacking += bool(row.missing.keys() - {"call_id"})
             lacks.update(row.missing.keys())
             printer.line(encode(row).decode() if as_json else _line(row))
     if not as_json:

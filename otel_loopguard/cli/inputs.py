@@ -22,7 +22,7 @@ from otel_loopguard.cli.exit_codes import ExitCode
 from otel_loopguard.cli.terminal import Advance, Printer, progress_bar, safe
 from otel_loopguard.cli.words import counted
 from otel_loopguard.digest import Digester, Scope
-from otel_loopguard.errors import InputError
+from otel_loopguard.errors import InputError, MissingExtraError
 from otel_loopguard.files import Format
 from otel_loopguard.keys import load_key
 from otel_loopguard.model import BadInput, CallRecord, Span
@@ -118,11 +118,7 @@ def read_all(
     add: Callable[[Span | CallRecord], None],
     problems: Problems,
 ) -> int:
-    """Read every source and hand each span and call record to `add`; return how many there were.
-
-    Raises:
-        MissingExtraError: a source is protobuf and `opentelemetry-proto` is not installed.
-    """
+    """Read every source and hand each span and call record to `add`; return how many there were."""
     count = 0
     with progress_bar(wanted=not options.no_progress, total_bytes=_total_bytes(named)) as advance:
         for source in named:
@@ -135,7 +131,7 @@ def read_all(
                         else:
                             add(item)
                             count += 1
-            except InputError as error:
+            except (InputError, MissingExtraError) as error:
                 problems.add_text(safe(str(error), limit=_MAX_PATH_CHARS))
     return count
 

@@ -63,24 +63,34 @@ def run(options: argparse.Namespace) -> ExitCode:
 
 def _print_json(replay: Replay, options: argparse.Namespace, printer: Printer) -> None:
     encode = msgspec.json.Encoder().encode
+    shown = 0
     for report in replay.reports():
         if _wanted(report.verdict, options):
             printer.line(encode(report.verdict).decode())
+            shown += 1
+    _tell_if_none(shown, options)
 
 
 def _print_text(replay: Replay, options: argparse.Namespace, printer: Printer) -> None:
     painter = Painter(colour=wants_colour(options.color, sys.stdout, os.environ))
     tables = Tables.NONE if options.no_calls else Tables.ALL if options.calls else Tables.NOT_CLEAN
     outcomes: Counter[RunOutcome] = Counter()
-    calls = 0
+    calls = shown = 0
     for report in replay.reports():
         outcomes[report.verdict.outcome] += 1
         calls += report.verdict.calls
         if _wanted(report.verdict, options):
+            shown += 1
             for line in report_lines(report, painter, tables=tables, whole=options.all_calls):
                 printer.line(line)
     printer.line(input_line(replay.counts))
     printer.line(summary_line(outcomes, calls))
+    _tell_if_none(shown, options)
+
+
+def _tell_if_none(shown: int, options: argparse.Namespace) -> None:
+    if not shown and (options.run or options.only):
+        Printer(sys.stderr).line("no run is what --run and --only ask for")
 
 
 def _wanted(verdict: Verdict, options: argparse.Namespace) -> bool:

@@ -105,6 +105,8 @@ class Exactly(msgspec.Struct, frozen=True):
         if node.shape is Shape.SCALAR and type(node.value) is int and node.value == self.number:
             return self.number
         shown = printable(node.text) if node.shape is Shape.SCALAR else node.shape.value
+        if isinstance(node.value, str) and node.shape is Shape.SCALAR:
+            shown = f'"{shown}"'
         return wrong(
             node, path, problems, f"{shown or 'nothing'} is not a version this program reads; write {self.number}"
         )

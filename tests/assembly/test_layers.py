@@ -183,3 +183,25 @@ def test_many_hosts_and_servers_of_one_tool_are_matched_in_one_go() -> None:
     found = same_calls([*servers, *hosts], Tree({(s.trace_id, s.span_id): s for s in (*hosts, *servers)}))
     assert [len(same.spans) for same in found] == [2] * number
     assert all(same.spans[1].start_ns == same.spans[0].start_ns + 1_000_000 for same in found)
+
+
+def test_two_instrumentations_beside_each_other_show_each_call_once() -> None:
+    """Sibling spans of one call in two dialects, without a call id; a second equal call stays a second call."""
+    spans = (
+        tool("gen1", 0, 9, dialect="genai"),
+        tool("oi1", 1, 8, dialect="openinference"),
+        tool("gen2", 20, 29, dialect="genai"),
+        tool("oi2", 21, 28, dialect="openinference"),
+    )
+    assert grouped(*spans) == [["gen1", "oi1"], ["gen2", "oi2"]]
+
+
+def test_equal_siblings_of_one_dialect_stay_two_calls() -> None:
+    """Two equal calls of one response overlap, too."""
+    assert grouped(tool("one", 0, 9, dialect="genai"), tool("two", 1, 8, dialect="genai")) == [["one"], ["two"]]
+
+
+def test_different_calls_in_two_dialects_stay_apart() -> None:
+    """A framework's own tool span and another library's of another call may overlap."""
+    spans = (tool("one", 0, 9, args="1", dialect="genai"), tool("two", 1, 8, args="2", dialect="openinference"))
+    assert grouped(*spans) == [["one"], ["two"]]

@@ -135,3 +135,10 @@ def test_named_attempts_follow_by_their_first_call() -> None:
     records = [record(1, attempt=name, call_id=name, ts=ts) for name, ts in (("late", 9.0), ("early", 1.0))]
     (report,) = judged(records)
     assert numbers(report) == ["early", "late"]
+
+
+def test_records_marked_concurrent_in_a_row_are_siblings() -> None:
+    """Three equal calls at once are one step; a turn of their own would make them a loop."""
+    records = [record(n, concurrent=True) for n in (1, 2, 3)] + [record(4), record(5, concurrent=True)]
+    (report,) = judged(records)
+    assert [call.turn for call in report.calls] == [1, 1, 1, 2, 3]

@@ -585,3 +585,13 @@ def test_an_undeclared_call_timed_by_a_skewed_clock_makes_the_order_uncertain() 
     read = tool("p", 1000, 1001, parent="one", host="h2", tool_name="peek", call={"effect": Effect.READ})
     assert Flag.ORDER_UNCERTAIN in one_run(*spans, unknown).flags
     assert Flag.ORDER_UNCERTAIN not in one_run(*spans, read).flags
+
+
+def test_an_agent_run_once_per_item_is_a_new_one_each_time() -> None:
+    """A batch whose items each have a conversation: what each reads first is no repeat of the others."""
+    run = one_run(
+        span("flow", 0, 99, role=Role.WORKFLOW),
+        *(agent(f"a{n}", n * 10, n * 10 + 9, parent="flow", conversation=f"c{n}") for n in range(3)),
+        *(tool(f"t{n}", n * 10 + 1, n * 10 + 2, parent=f"a{n}") for n in range(3)),
+    )
+    assert [call.agent for call in run.calls] == ["A", "A#2", "A#3"]

@@ -266,7 +266,6 @@ def test_audit_shows_equal_digests_beside_different_call_ids(stuck: Path, capsys
 @pytest.mark.parametrize(
     ("change", "missing"),
     [
-        ({"call_id": None}, "MISSING: call_id (not captured)"),
         ({"result_missing": True}, "MISSING: result (not captured)"),
         ({"arguments": "[REDACTED]", "call_id": None}, "MISSING: call_id (not captured), arguments (redacted)"),
     ],
@@ -283,6 +282,23 @@ def test_audit_is_loud_about_what_is_missing(
     assert missing in lines[0]
     assert "MISSING" not in lines[1]
     assert "1 run, 2 calls, 1 with something missing" == lines[2]
+
+
+def test_a_missing_call_id_is_named_but_is_no_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Half of the instrumentations give none, and calls are judged without."""
+    path = tmp_path / "calls.jsonl"
+    path.write_text(json.dumps(_record(1, call_id=None)) + "\n")
+    assert ExitCode.DONE == main(["audit", str(path)])
+    lines = capsys.readouterr().out.splitlines()
+    assert "MISSING: call_id (not captured)" in lines[0]
+    assert ["1 run, 1 call, 0 with something missing", "MISSING call_id in 1 call"] == lines[1:]
+
+
+def test_a_filter_that_matches_nothing_says_so(stuck: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty answer must not look like a clean one."""
+    for form in (["--json"], []):
+        assert ExitCode.DONE == main(["replay", *form, "--run", "no-such", str(stuck)])
+        assert "no run is what --run and --only ask for\n" == capsys.readouterr().err
 
 
 def test_audit_line_holds_sixteen_characters_of_each_digest(stuck: Path, capsys: pytest.CaptureFixture[str]) -> None:
