@@ -44,6 +44,9 @@ They are the code's, not the owner's, so only this bench replaces them, and only
 Point = tuple[tuple[str, Any], ...]
 """One choice of every setting: (name, value) each."""
 
+SETTINGS: Final[Mapping[str, Sequence[int]]] = {"allowed_repeats": ALLOWED_REPEATS, **CONSTANTS}
+DEFAULTS: Final[Point] = tuple((name, values[0]) for name, values in SETTINGS.items())
+
 
 class Held(NamedTuple):
     """One source judged with settings chosen on the others."""
@@ -96,12 +99,10 @@ def _rank(made: Score) -> tuple[float, int]:
 
 def _grid() -> Iterator[Point]:
     """Every point, the defaults first, then by how many settings differ from them."""
-    settings = {"allowed_repeats": ALLOWED_REPEATS, **CONSTANTS}
     points: list[Point] = [
-        tuple(zip(settings, values, strict=True)) for values in itertools.product(*settings.values())
+        tuple(zip(SETTINGS, values, strict=True)) for values in itertools.product(*SETTINGS.values())
     ]
-    defaults = points[0]
-    yield from sorted(points, key=lambda point: sum(one != other for one, other in zip(point, defaults, strict=True)))
+    yield from sorted(points, key=lambda point: sum(one != other for one, other in zip(point, DEFAULTS, strict=True)))
 
 
 def _predictions(point: Point) -> dict[str, Prediction]:

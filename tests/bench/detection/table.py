@@ -89,7 +89,12 @@ _SOURCES_HEAD: Final = (
 
 def _source_row(held: ours.Held) -> str:
     made = held.score
-    chosen = ", ".join(f"{name.rpartition(':')[2]} {value}" for name, value in held.chosen)
+    others = [
+        f"{name.rpartition(':')[2]} {value}"
+        for (name, value), (_, default) in zip(held.chosen, ours.DEFAULTS, strict=True)
+        if value != default
+    ]
+    chosen = ", ".join(others) or "the defaults"
     loops = made.hits + len(made.missed)
     return f"| {held.source} | {made.hits} of {loops} | {len(made.false_alarms)} of {made.healthy} | {chosen} |"
 
