@@ -166,3 +166,10 @@ def test_patience_of_the_contract() -> None:
     for allowed, expected in ((1, 3), (2, 4), (5, 7)):
         policy = f"version: 1\npolicy: t\npolicy_version: 1\ntools: {{find_user: {{allowed_repeats: {allowed}}}}}\n"
         check(_lookups(8, result="No results"), {Kind.SAME_RESULT: expected}, policy=policy)
+
+
+@pytest.mark.parametrize("pattern", ["polling: {}", "pagination: {cursor: next}"])
+def test_declared_pollers_and_pagers_are_quiet(pattern: str) -> None:
+    """Many jobs that are all pending, and pages without anything, have kinds of their own."""
+    policy = f"version: 1\npolicy: t\npolicy_version: 1\ntools: {{get_url: {{effect: read, {pattern}}}}}\n"
+    check(_pages(6, "still pending"), {Kind.SAME_RESULT: None}, policy=policy)
