@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from otel_loopguard.canonical import MAX_DEPTH, CanonicalError, parse_json
+from otel_loopguard.canonical import MAX_DEPTH, MAX_TEXT_BYTES, CanonicalError, Opaque, parse_json
 from otel_loopguard.dialects import pyrepr, withheld
 from otel_loopguard.dialects.reading import NOT_CAPTURED, Content
 from otel_loopguard.model import Span, Unknown, Value
@@ -193,6 +193,8 @@ def _decode_once(text: str) -> tuple[Value, bool]:
         except CanonicalError:
             pass
     if start in _REPR_STARTS:
+        if len(text) > MAX_TEXT_BYTES:
+            return Opaque.of(text), True  # as JSON of that size: a whole it stands for, never a part
         try:
             return pyrepr.read(text), True
         except pyrepr.NotAReprError:

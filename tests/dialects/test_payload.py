@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_loopguard.canonical import Opaque
+from otel_loopguard.canonical import MAX_TEXT_BYTES, Opaque
 from otel_loopguard.dialects import payload
 from otel_loopguard.dialects.reading import Content
 from otel_loopguard.model import Span, Unknown
@@ -335,3 +335,11 @@ def test_redaction_in_a_call_record_is_still_seen() -> None:
     """An application that redacts its records makes different calls look equal."""
     assert payload.REDACTED == payload.content("[REDACTED]")
     assert payload.REDACTED == payload.content({"id": "[REDACTED]"}, arguments=True)
+
+
+@pytest.mark.parametrize("start", ["(", "[", "{", "('a', ", "[INFO] started "])
+def test_text_over_the_bound_is_not_read_token_by_token(start: str) -> None:
+    """A few kilobytes of gzip may hold tens of megabytes of brackets."""
+    text = start + "(" * MAX_TEXT_BYTES
+    assert Content(Opaque.of(text)) == payload.result(text)
+    assert Content(Opaque.of(text)) == payload.arguments(text)
