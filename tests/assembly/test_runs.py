@@ -345,6 +345,21 @@ def test_a_producer_that_said_how_many_calls_it_gave_shows_a_lost_tail() -> None
     assert run.missing_sequences == (2, 3)
 
 
+def test_holes_of_several_producers_are_listed_in_order() -> None:
+    """Before the first call, between two and after the last, whoever lost them, with a name or without."""
+    run = one_run(
+        tool("a", 1, 2, sequence=4, producer="q", args="a"),
+        tool("b", 3, 4, sequence=1, producer="p", args="b"),
+        tool("c", 5, 6, sequence=3, producer="p", args="c"),
+        tool("d", 7, 8, sequence=2, args="d"),
+        span("end", 9, 9, role=Role.RUN_END, producer="p", run_calls=3),
+        span("end again", 9, 9, role=Role.RUN_END, producer="p", run_calls=2),
+        span("end of none", 9, 9, role=Role.RUN_END, run_calls=3),
+    )
+    assert ((1, 1, 2, 2, 3, 3), (0, 2, 4)) == (run.missing_sequences, run.gaps)
+    assert {Flag.SEQUENCE_GAP, Flag.PRODUCER_NOT_CLOSED} <= run.flags, "q never closed, though p did"
+
+
 def test_a_producer_that_never_closed_is_flagged() -> None:
     """A process that was killed may have made more calls than it exported."""
     assert Flag.PRODUCER_NOT_CLOSED in one_run(tool("a", 1, 2, sequence=1, producer="p")).flags
@@ -471,6 +486,47 @@ def test_when_a_run_without_calls_can_be_scored(
     silent = chat("c1", 1, 2, parent="one", requested=(), finish=Finish.STOP)
     other = chat("c2", 3, 4, parent="one", requested=requested, finish=finish)
     assert expected is one_run(agent("one", 0, 99), silent, other).scorable_without_calls
+
+
+def test_the_last_to_end_speaks_for_the_run() -> None:
+    """Of several words on how the run ended the last counts, the application's before any agent's; UNKNOWN is one."""
+    turn, deadline = TerminationReason.TURN_LIMIT, TerminationReason.DEADLINE
+    first, second = (
+        span(name, at, at, parent="one", role=Role.RUN_END, termination=reason)
+        for name, at, reason in (("end1", 90, turn), ("end2", 95, deadline))
+    )
+    outer = agent("one", 0, 99, termination=TerminationReason.CANCELLED)
+    assert deadline is one_run(outer, first, second).termination
+    silent = span("end3", 97, 97, parent="one", role=Role.RUN_END)
+    assert TerminationReason.CANCELLED is one_run(outer, silent).termination
+    said = span("note", 98, 98, parent="one", role=Role.HANDOFF, termination=turn)
+    assert TerminationReason.UNKNOWN is one_run(agent("one", 0, 99), said).termination
+    answered = agent("one", 0, 99, termination=TerminationReason.FINAL_ANSWER)
+    assert TerminationReason.UNKNOWN is one_run(answered).termination, "an agent's own word on an answer is no limit"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "asked_at", "expected"),
+    [
+        ((Outcome.OK, Outcome.ERROR), None, TerminationReason.TOOL_ERROR),
+        ((Outcome.ERROR, Outcome.OK), None, TerminationReason.UNKNOWN),
+        ((Outcome.OK, Outcome.OK), None, TerminationReason.UNKNOWN),
+        ((Outcome.OK, Outcome.ERROR), 3, TerminationReason.TOOL_ERROR),
+        ((Outcome.OK, Outcome.ERROR), 6, TerminationReason.UNKNOWN),
+        ((Outcome.OK, Outcome.ERROR), 7, TerminationReason.UNKNOWN),
+    ],
+)
+def test_an_error_of_the_last_call_ended_the_run_unless_a_model_was_asked_after_it(
+    outcomes: tuple[Outcome, Outcome], asked_at: int | None, expected: TerminationReason
+) -> None:
+    """Only where the run's own span failed, its last call did, and nobody got to see that."""
+    calls = [
+        tool(name, at, at + 1, parent="one", args=name, outcome=outcome)
+        for name, at, outcome in zip("ab", (2, 5), outcomes, strict=True)
+    ]
+    chats = [] if asked_at is None else [chat("c", asked_at, asked_at + 1, parent="one")]
+    run = one_run(agent("one", 0, 99, failed=True), agent("sub", 1, 98, parent="one"), *calls, *chats)
+    assert expected is run.termination
 
 
 def test_a_limit_stays_the_reason_where_the_last_call_failed() -> None:
