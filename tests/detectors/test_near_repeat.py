@@ -130,9 +130,10 @@ def test_calls_that_never_come_back_count() -> None:
 
 def test_suspicion_becomes_a_loop_of_its_own() -> None:
     """The first call of the loop is the one at which it was one, not that of the suspicion before it."""
-    records = [*_reworded(5, []), *_reworded(12, FOUND)[5:9]]
+    peek, asked = call("peek", {"at": 1}, {"rows": [1, 2, 3]}), _reworded(9, FOUND)
+    records = [peek, peek, *(one for record in asked[:5] for one in (record, peek)), *asked[5:]]
     findings = check(records, {})
-    assert [(Severity.SUSPECT, 5), (Severity.LOOP, 9)] == [
+    assert [(Severity.SUSPECT, 11), (Severity.LOOP, 16)] == [
         (one.severity, one.at_call) for one in findings if one.kind is Kind.NEAR_REPEAT
     ]
 
