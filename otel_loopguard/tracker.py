@@ -32,7 +32,7 @@ from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.returns import Place
 from otel_loopguard.detectors.rounds import Laps, Mark
-from otel_loopguard.detectors.step import Claim, Step
+from otel_loopguard.detectors.step import Claim, Reads, Step
 from otel_loopguard.detectors.tally import TELLING_WORDS, Tally
 from otel_loopguard.detectors.writes import BusinessMemory
 from otel_loopguard.model import (
@@ -52,10 +52,10 @@ from otel_loopguard.model import (
 from otel_loopguard.prediction import ALLOW, SHARE, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from otel_loopguard.detectors.foresight import Foreseen
-    from otel_loopguard.detectors.step import Lap
+    from otel_loopguard.detectors.step import Detector, Lap
     from otel_loopguard.detectors.supposed import WouldComplete
     from otel_loopguard.policy import Policy, ToolContract
 
@@ -119,6 +119,8 @@ _NOTHING: Final[dict[str, Value]] = {}
 _LIMITS: Final = Limits()
 _ACTS: Final = (ResultClass.ACK, ResultClass.SILENCE, None)
 """Answers of calls of unknown effect that may have changed something without showing it."""
+_STRETCH, _TRAIL, _LAP, _COUNTED, _RARE, _EVERY = (int(one) for one in Reads)
+"""Plain numbers: arithmetic with an enumeration's members costs more than a detector."""
 _Key: TypeAlias = "tuple[str, str | None, str | None, str | None]"
 _Judge: TypeAlias = "Callable[[Step], Claim | None]"
 
@@ -139,9 +141,7 @@ class Tracker:
         self._max_items = limits.items
         detectors = tuple(make() for make in DETECTORS)
         self._measured = tuple([detector.measured for detector in detectors if isinstance(detector, Measuring)])
-        self._judges = tuple([detector.judge for detector in detectors])
-        self._always = tuple([detector.judge for detector in detectors if detector.always])
-        self._of_evidence = tuple([detector.judge for detector in detectors if not detector.always])
+        self._judges = _by_evidence(detectors)
         self._tally = Tally(memory or BusinessMemory(limit=2), answers=limits.answers)
         self._turn: int | None = None
         self._place: Place | None = None
@@ -220,7 +220,7 @@ class Tracker:
             self._barriers,
             counted=counted,
         )
-        kinds = self._judge(step, self._of_evidence)
+        kinds = self._judge(step, self._judges[Reads.COUNTED])
         return Observation(Progress.UNKNOWN, kinds=kinds, covered=counted.covered)
 
     # --- a question in front ---------------------------------------------------------------------------------
@@ -340,7 +340,9 @@ class Tracker:
         if page is not None:
             stretch, stalled, new_items = None if page.rule is not None else stretch, page.stalled, page.new_items
         barriers_before, covered, counted = self._barriers, None, None
-        repeated = again or progress is Progress.UNCHANGED or (answer.value is not None and record.had(answer.value))
+        repeated = (
+            again or progress is Progress.UNCHANGED or (progress is Progress.ADVANCED and record.had(answer.value))
+        )
         moved_on = progress is Progress.ADVANCED and rule is not None
         told = known and not moved_on and _is_telling(facts)
         self._raise_barrier(
@@ -361,10 +363,23 @@ class Tracker:
         self._note(progress, new_items)
         siblings = record.siblings if sibling else None
         trail = record.trail if added else None
+        if trail is not None and not trail.tells:
+            trail = None
         denials = record.denials if answer.denied and not (sibling or answer.guarded) else None
-        evident = stretch or siblings or record.poll or stalled or lap or across or trail or denials or counted
+        evidence = _EVERY
+        if stretch is not None:
+            evidence |= _STRETCH
+        if trail is not None:
+            evidence |= _TRAIL
+        if lap is not None or across is not None:
+            evidence |= _LAP
+        if counted is not None:
+            evidence |= _COUNTED
+        if siblings is not None or record.poll is not None or stalled is not None or denials is not None:
+            evidence |= _RARE
         kinds: tuple[Kind, ...] = ()
-        if evident or self._always:
+        judges = self._judges[evidence]
+        if judges:
             kinds = self._judge(
                 Step(
                     call,
@@ -386,15 +401,9 @@ class Tracker:
                     denials,
                     counted,
                 ),
-                self._judges if evident else self._always,
+                judges,
             )
-        looping = lap is not None or across is not None
-        if added or sibling:
-            for joined in record.stretches():
-                if joined.loop:
-                    looping = True
-                    if sibling:
-                        self._claims.count_waste(joined)
+        looping = self._count_waste(record, lap, across) if stretch or trail or sibling or lap or across else False
         if looping:
             # These calls are accounted for: what comes after them is judged by itself.
             agent.answers.clear()
@@ -402,6 +411,22 @@ class Tracker:
         if progress is Progress.FIRST and not (kinds or likeness) and new_items is terminal is covered is None:
             return _FIRST
         return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered, **likeness)
+
+    def _count_waste(self, record: Record, lap: Lap | None, across: Lap | None) -> bool:
+        """Marks what a call adds to loops that were found, and returns whether it belongs to any."""
+        trail, looping = record.trail, False
+        for stretch in (
+            record.stretch,
+            None if trail is None else trail.still_stretch,
+            None if trail is None else trail.relapse,
+            None if lap is None else lap.stretch,
+            None if across is None else across.stretch,
+        ):
+            if stretch is not None and stretch.loop:
+                looping = True
+                if stretch.unlisted:
+                    self._claims.count_waste(stretch)
+        return looping
 
     def _move(self, agent: Agent, call: ToolCall, answer: Answer, *, stalled: bool) -> None:
         """Counts the call among its agent's, and whether it brought anything or may have done something."""
@@ -444,7 +469,7 @@ class Tracker:
             if call.facts.error_category is ErrorCategory.TRANSIENT:
                 self._barriers += 1
             return
-        if answer.denied or not call.executed:
+        if not answer.executed:
             return
         effect = call.facts.effect
         if effect is Effect.WRITE:
@@ -566,6 +591,12 @@ class Tracker:
     def evictions(self) -> Evictions:
         """What the limits made this tracker forget."""
         return Evictions(self._records.evicted, self._agents.evicted, self._claims.dropped)
+
+
+def _by_evidence(detectors: Sequence[Detector]) -> tuple[tuple[_Judge, ...], ...]:
+    """Returns, for each set of evidence as a number, those who have something to say of it, in their order."""
+    asked = [(int(detector.reads), detector.judge) for detector in detectors]
+    return tuple([tuple([judge for reads, judge in asked if reads & shown]) for shown in range(2 * _EVERY)])
 
 
 def _is_telling(facts: CallFacts) -> bool:

@@ -47,12 +47,13 @@ class Answer:
     transient failures, which are known and simply no evidence.
     """
 
-    __slots__ = ("denied", "failing", "guarded", "lost", "result_class", "value", "waiting")
+    __slots__ = ("denied", "executed", "failing", "guarded", "lost", "result_class", "value", "waiting")
 
     def __init__(self, facts: CallFacts, contract: ToolContract) -> None:
         self.result_class = facts.result_class
         self.value: Hashable | None = None
         self.denied = facts.outcome is Outcome.DENIED
+        self.executed = not self.denied and facts.dispatched is not False
         self.guarded = self.denied and facts.denied_by is DeniedBy.GUARD
         self.failing = not self.denied and (facts.outcome is Outcome.ERROR or facts.result_class is ResultClass.ERROR)
         self.lost = False
@@ -304,13 +305,7 @@ class Record:
                 return True
         return False
 
-    def stretches(self) -> tuple[Stretch, ...]:
-        """Returns every stretch that the last call was added to."""
-        trail = self.trail
-        found = (self.stretch,) if trail is None else (self.stretch, trail.still_stretch, trail.relapse)
-        return tuple([stretch for stretch in found if stretch is not None])
-
-    def had(self, answer: Hashable) -> bool:
+    def had(self, answer: Hashable | None) -> bool:
         """Tells whether this call gave an answer before its last one (of the last eight, for plain tools)."""
         return self._marks is not None and answer in self._marks
 

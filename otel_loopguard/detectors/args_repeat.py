@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from otel_loopguard.detectors.alike import WHOLE_TEXT_WORDS, TextRuns, patience
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Basis, Kind, Severity
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class ArgsRepeat:
 
     __slots__ = ("_texts",)
     kind = Kind.ARGS_REPEAT
-    always = True
+    reads = Reads.EVERY
 
     def __init__(self) -> None:
         self._texts = TextRuns()

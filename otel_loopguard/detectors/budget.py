@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ class Budget:
 
     __slots__ = ()
     kind = Kind.BUDGET
-    always = False
+    reads = Reads.COUNTED
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim of severity budget where the tool's calls in this run are more than declared."""

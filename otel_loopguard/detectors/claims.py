@@ -103,7 +103,7 @@ def _finding(claimed: _Claimed) -> Finding:
         basis=claim.basis,
         tool=stretch.tool,
         agent=stretch.agent,
-        count=claim.count,
+        count=max(claim.count, stretch.count),
         period=claim.period,
         first_call=stretch.members[0].number,
         at_call=claimed.at_call,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ class Cycle:
 
     __slots__ = ()
     kind = Kind.CYCLE
-    always = False
+    reads = Reads.LAP
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where this call completes a further round of the period."""
         lap = step.lap
-        if lap is None:
+        if lap is None or lap.stretch.is_claimed(self.kind):
             return None
         return Claim(self.kind, Severity.LOOP, lap.stretch, lap.count, period=lap.period)

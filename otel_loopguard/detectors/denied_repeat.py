@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ class DeniedRepeat:
 
     __slots__ = ()
     kind = Kind.DENIED_REPEAT
-    always = False
+    reads = Reads.RARE
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where this call was refused in more rounds than the tool's contract allows repeats."""

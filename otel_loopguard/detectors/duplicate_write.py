@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ class DuplicateWrite:
 
     __slots__ = ()
     kind = Kind.DUPLICATE_WRITE
-    always = False
+    reads = Reads.COUNTED
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where the same write was made before; `rule` is the business scope, if beyond the run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Basis, ErrorCategory, Kind, Severity
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class ErrorCascade:
 
     __slots__ = ()
     kind = Kind.ERROR_CASCADE
-    always = False
+    reads = Reads.COUNTED
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where this failure adds to a long enough streak."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -16,12 +16,18 @@ class ErrorRepeat:
 
     __slots__ = ()
     kind = Kind.ERROR_REPEAT
-    always = False
+    reads = Reads.STRETCH
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where the same failure came more often than the tool's contract allows."""
         stretch = step.stretch
-        if stretch is None or not step.failing or step.waiting or stretch.count <= step.contract.allowed_repeats:
+        if (
+            stretch is None
+            or stretch.is_claimed(self.kind)
+            or not step.failing
+            or step.waiting
+            or stretch.count <= step.contract.allowed_repeats
+        ):
             return None
         if step.is_found_otherwise:
             return None

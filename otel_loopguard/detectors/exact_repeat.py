@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.detectors.step import Claim, allowed_unchanged
+from otel_loopguard.detectors.step import Claim, Reads, allowed_unchanged
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ class ExactRepeat:
 
     __slots__ = ()
     kind = Kind.EXACT_REPEAT
-    always = False
+    reads = Reads.STRETCH
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where the stretch is longer than the tool's contract allows."""
         stretch = step.stretch
-        if stretch is None or step.failing or step.waiting or step.is_found_otherwise:
+        if stretch is None or stretch.is_claimed(self.kind) or step.failing or step.waiting or step.is_found_otherwise:
             return None
         allowed = allowed_unchanged(step.contract, step.result_class)
         if allowed is None or stretch.count <= allowed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.detectors.step import Claim, allowed_unchanged
+from otel_loopguard.detectors.step import Claim, Reads, allowed_unchanged
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class InterleavedRepeat:
 
     __slots__ = ()
     kind = Kind.INTERLEAVED_REPEAT
-    always = False
+    reads = Reads.TRAIL
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where the chain is longer than the tool's contract allows."""
@@ -32,10 +32,11 @@ class InterleavedRepeat:
         allowed = step.contract.allowed_repeats if step.failing else allowed_unchanged(step.contract, step.result_class)
         if allowed is None:
             return None
-        if trail.still_stretch is not None and trail.still > allowed:
-            return Claim(self.kind, Severity.LOOP, trail.still_stretch, trail.still)
+        still, chain = trail.still_stretch, trail.chain_stretch
+        if still is not None and trail.still > allowed:
+            return None if still.is_claimed(self.kind) else Claim(self.kind, Severity.LOOP, still, trail.still)
         if step.stretch is not None and step.stretch.count > allowed:
             return None
-        if trail.chain_stretch is not None and trail.chain > allowed:
-            return Claim(self.kind, Severity.SUSPECT, trail.chain_stretch, trail.chain)
+        if chain is not None and trail.chain > allowed and not chain.is_claimed(self.kind):
+            return Claim(self.kind, Severity.SUSPECT, chain, trail.chain)
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from otel_loopguard.detectors.alike import WHOLE_TEXT_WORDS, TextRuns, patience
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Basis, Kind, Severity
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class NearResult:
 
     __slots__ = ("_texts",)
     kind = Kind.NEAR_RESULT
-    always = True
+    reads = Reads.EVERY
 
     def __init__(self) -> None:
         self._texts = TextRuns(very_alike=VERY_ALIKE_PER_CENT)

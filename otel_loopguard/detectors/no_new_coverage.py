@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class NoNewCoverage:
 
     __slots__ = ()
     kind = Kind.NO_NEW_COVERAGE
-    always = False
+    reads = Reads.COUNTED
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim of severity suspect where this is at least the fifth covered read in a row."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class NoProgress:
 
     __slots__ = ()
     kind = Kind.NO_PROGRESS
-    always = False
+    reads = Reads.COUNTED
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim about the state, with the rule `state`; else one about answers that were known before."""
@@ -28,9 +28,9 @@ class NoProgress:
         if counted is None:
             return None
         state, known = counted.state, counted.known_answers
-        if state is not None and state.count >= UNCHANGED_STEPS:
+        if state is not None and state.count >= UNCHANGED_STEPS and not state.is_claimed(self.kind):
             return Claim(self.kind, Severity.LOOP, state, state.count, rule=STATE_RULE)
-        if known is not None and not _is_found_otherwise(step):
+        if known is not None and not known.is_claimed(self.kind) and not _is_found_otherwise(step):
             return Claim(self.kind, Severity.SUSPECT, known, known.count)
         return None
 

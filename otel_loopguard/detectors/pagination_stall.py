@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class PaginationStall:
 
     __slots__ = ()
     kind = Kind.PAGINATION_STALL
-    always = False
+    reads = Reads.RARE
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where this page is at least the second in a row without anything new."""

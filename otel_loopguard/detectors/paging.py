@@ -46,7 +46,18 @@ class Pages:
         epoch: what the tracker counts user turns and writes by.
     """
 
-    __slots__ = ("_cursors", "_ended", "_items", "_max_items", "_moved", "_names_next", "_stalled", "_turn", "epoch")
+    __slots__ = (
+        "_cursors",
+        "_ended",
+        "_items",
+        "_max_items",
+        "_moved",
+        "_names_next",
+        "_stalled",
+        "_turn",
+        "epoch",
+        "readable",
+    )
 
     def __init__(self, *, names_next: bool, max_items: int, epoch: int) -> None:
         self._names_next = names_next
@@ -58,6 +69,8 @@ class Pages:
         self._turn = -1
         self._moved = False
         self._stalled: Stretch | None = None
+        self.readable = False
+        """True once items or a cursor have decided about a page."""
 
     def take(self, call: ToolCall, *, fresh: bool) -> Page | None:
         """Takes in one page that came back.
@@ -81,17 +94,13 @@ class Pages:
             if read is None:
                 return None
             page = read
+        self.readable = self.readable or page.rule is not None
         return page._replace(stalled=self._count(page.progress, call))
 
     @property
     def stalled_pages(self) -> int:
         """How many pages in a row, up to the last one, brought nothing new; 0 where pages cannot be read."""
         return 0 if self._stalled is None else self._stalled.count
-
-    @property
-    def readable(self) -> bool:
-        """True if items, cursors or what a producer said of them were known of any page."""
-        return bool(self._items or self._cursors or self._moved or self._stalled is not None)
 
     def _read(self, signals: Signals, *, fresh: bool) -> Page | None:
         first = fresh and self._ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ class ParallelDuplicate:
 
     __slots__ = ()
     kind = Kind.PARALLEL_DUPLICATE
-    always = False
+    reads = Reads.RARE
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim of severity report where this call has an equal sibling before it."""

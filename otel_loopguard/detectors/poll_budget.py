@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class PollBudget:
 
     __slots__ = ()
     kind = Kind.POLL_BUDGET
-    always = False
+    reads = Reads.RARE
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where this wait has broken a declared bound; `rule` names the bound."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ class Relapse:
 
     __slots__ = ()
     kind = Kind.RELAPSE
-    always = False
+    reads = Reads.TRAIL
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim where the call was found to be a loop before, and nothing has changed since."""
         trail = step.trail
-        if trail is None or trail.relapse is None:
+        if trail is None or trail.relapse is None or trail.relapse.is_claimed(self.kind):
             return None
         return Claim(self.kind, Severity.LOOP if trail.sure else Severity.SUSPECT, trail.relapse, trail.times)

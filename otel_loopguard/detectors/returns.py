@@ -131,6 +131,11 @@ class Trail:
         else:
             self._grow(call)
 
+    @property
+    def tells(self) -> bool:
+        """False while all answers came in consecutive rounds and no loop was left."""
+        return self.still_stretch is not None or self.chain_stretch is not None or self.relapse is not None
+
     def would_relapse(self, between: int, *, left: bool) -> bool:
         """Tells whether coming back with the same answer, after leaving it to no effect, is a relapse for certain."""
         if self._sure is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_loopguard.detectors.alike import LONG_ANSWER_WORDS, MAX_CHAINS, add_to, begin, is_evidence, patience
 from otel_loopguard.detectors.recent import Recent
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Effect, ErrorCategory, Kind, ResultClass, Severity
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SameResult:
 
     __slots__ = ("_runs",)
     kind = Kind.SAME_RESULT
-    always = True
+    reads = Reads.EVERY
 
     def __init__(self) -> None:
         self._runs = Recent[tuple[str, str], _Same](MAX_CHAINS)

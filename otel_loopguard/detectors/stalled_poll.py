@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Kind, ResultClass, Severity
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class StalledPoll:
 
     __slots__ = ()
     kind = Kind.STALLED_POLL
-    always = False
+    reads = Reads.STRETCH
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim of severity loop for declared pollers, suspect for undeclared silence."""

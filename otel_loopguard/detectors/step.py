@@ -8,6 +8,7 @@ made at most once per stretch and kind, with the stretch's last count.
 
 from __future__ import annotations
 
+from enum import IntFlag
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
@@ -59,6 +60,10 @@ class Stretch:
         self.claims: dict[Kind, int | None] | None = None
         self.loop = False
         self.unlisted: list[int] = []
+
+    def is_claimed(self, kind: Kind) -> bool:
+        """Tells whether a finding of this kind rests on it: its count is read in the end, so one claim is enough."""
+        return self.claims is not None and kind in self.claims
 
     def add(self, call: ToolCall) -> None:
         """Appends one call; once the stretch is claimed, it is listed only while there is room."""
@@ -146,16 +151,30 @@ class Claim(msgspec.Struct, frozen=True):
     basis: Basis = Basis.DIGEST
 
 
+class Reads(IntFlag):
+    """Evidence that a detector reads of a step."""
+
+    STRETCH = 1
+    TRAIL = 2
+    LAP = 4
+    """`lap` or `lap_across`."""
+    COUNTED = 8
+    RARE = 16
+    """`siblings`, `poll`, `stalled_pages` or `denials`."""
+    EVERY = 32
+    """Nothing in particular: it is asked about every call of a known digest."""
+
+
 class Detector(Protocol):
     """One way of being stuck.
 
-    `judge` is called once per call in run order. It returns a claim on every step on which its pattern holds;
+    `judge` is called in run order, once for each call that shows what it reads. It returns a claim on every step on which its pattern holds;
     the tracker makes one finding of all claims on one stretch.
     """
 
     kind: Kind
-    always: bool
-    """True where it must also see the calls of a known tool and digest that nothing is shown of (most calls)."""
+    reads: Reads
+    """The evidence without which it has nothing to say; it is not asked about other calls."""
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim, or None. Cost: constant. It does not raise."""

@@ -127,7 +127,7 @@ class Tally:
         covered, reread = None, None
         if (contract.range is not None or facts.covered is not None) and not (answer.failing or answer.denied):
             covered, reread = agent.reader_of(contract, hard).take(call)
-        spent = self._spend(call) if contract.max_calls is not None and call.executed else None
+        spent = self._spend(call) if contract.max_calls is not None and answer.executed else None
         failures = agent.failures if answer.failing else None
         if (
             known_answers is None

@@ -73,7 +73,7 @@ def test_what_is_remembered_is_bounded_and_counted(
     """Each forgets the tools and calls used longest ago, and says how many."""
     run, detector = Run(), make()
     run.tracker._always = (detector.judge,)  # noqa: SLF001  # this one detector, behind the real evidence
-    run.tracker._judges = (detector.judge,)  # noqa: SLF001
+    run.tracker._judges = ((detector.judge,),) * len(run.tracker._judges)  # noqa: SLF001
     text = sketch("four words and more")
     for number in range(3 * MAX_CHAINS):
         known = Likenesses(arguments=text, frame="f" * 32, result=text, result_is_text=True)

@@ -307,7 +307,7 @@ def test_one_agents_cycle_is_not_a_handoff() -> None:
     run = Run()
     run.call("read", "x", "y", agent="other")
     for number in range(8):
-        run.call("tool", "ab"[number % 2], "same", agent="stuck")
+        run.call("tool", "ab"[number % 2], "rs"[number % 2], agent="stuck")
     assert {Kind.CYCLE} == run.kinds()
 
 
