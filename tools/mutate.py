@@ -168,7 +168,7 @@ class _Session:
     """Plugin: counts failures, and lets only some tests run, in the order given."""
 
     def __init__(self, tests: Sequence[str] | None = None) -> None:
-        self.failed = False
+        self.failed: str | None = None
         self.seconds: dict[str, float] = {}
         self._places = None if tests is None else {test: place for place, test in enumerate(tests)}
 
@@ -177,8 +177,13 @@ class _Session:
             places = self._places
             items[:] = sorted((one for one in items if one.nodeid in places), key=lambda one: places[one.nodeid])
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.failed = self.failed or report.nodeid
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.failed = self.failed or report.failed
+        if report.failed:
+            self.failed = self.failed or report.nodeid
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
 
 
@@ -301,8 +306,8 @@ def _alone(job: Job) -> int:
 # --- groups -----------------------------------------------------------------------------------------------
 
 
-def _measure(group: Group) -> Measured | None:
-    """Run the group's tests on the sound code; None where one fails."""
+def _measure(group: Group) -> Measured | str:
+    """Run the group's tests on the sound code; where one fails, its id."""
 
     def act(tell: Callable[[object], None]) -> None:
         paths = [str(ROOT / one) for one in group.modules]
@@ -311,13 +316,15 @@ def _measure(group: Group) -> Measured | None:
         session = _Measuring(tracer)
         code = _pytest(group.tests, session)
         tracer.stop()
-        if code == 0:
+        if code:
+            tell(session.failed or "no test at all")
+        else:
             data = tracer.get_data()
             tell((session.seconds, {one: data.contexts_by_lineno(str(ROOT / one)) for one in group.modules}))
 
     told = list(_in_process(act))
-    if not told:
-        return None
+    if not told or isinstance(told[0], str):
+        return told[0] if told else "the session itself"
     given = told[0]
     lines = {path: {int(line): tests for line, tests in found.items()} for path, found in given[1].items()}
     return Measured(given[0], lines)
@@ -334,11 +341,11 @@ def _job(mutant: Mutant, tree: ast.Module, measured: Measured) -> Job:
 
 def try_group(
     group: Group, chosen: Sequence[tuple[Mutant, ast.Module]], workers: int
-) -> Iterator[tuple[Mutant, Fate]] | None:
-    """Try mutants of one group; None where its tests fail on the sound code."""
+) -> Iterator[tuple[Mutant, Fate]] | str:
+    """Try mutants of one group; the id of a test that fails on the sound code, if there is one."""
     measured = _measure(group)
-    if measured is None:
-        return None
+    if isinstance(measured, str):
+        return measured
     jobs = [_job(mutant, tree, measured) for mutant, tree in chosen]
     return _fates(group, jobs, workers)
 
@@ -433,8 +440,8 @@ def main() -> int:
         if group.name not in picked:
             continue
         found = try_group(group, picked[group.name], given.workers)
-        if found is None:
-            print(f"{group.name}: the tests fail on the code as it is")
+        if isinstance(found, str):
+            print(f"{group.name}: fails on the code as it is: {found}")
             return 1
         for mutant, fate in found:
             fates.setdefault(mutant.path, Counter())[fate] += 1
