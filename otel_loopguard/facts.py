@@ -1,6 +1,6 @@
 """Turns one received span or call record into facts that hold no content.
 
-Invariants: what leaves this module holds digests, enumerations, counts, times and checked names only; equal
+Invariants: what leaves this module holds digests, enumerations, counts, times, checked names and sketches only; equal
 content gives equal digests whatever dialect carried it. Pure: no clock, no I/O, no state but bounded caches
 of names. It does not raise on any span or record.
 """

@@ -1,13 +1,15 @@
 """How alike two texts are, told from bounded sketches of their words instead of the texts.
 
 Invariants: pure, bounded work and memory whatever the text; words are compared as the hashes that Python gives
-strings, which are keyed and differ from process to process, so that a sketch tells nothing where it is kept and
-means nothing anywhere else. Only the equality of two hashes decides anything, and which words a large text is
-judged by does not depend on them: the same two texts are equally alike in every process.
+strings, which are keyed and differ from process to process, and numbers are hidden under such a key, so that a
+sketch tells nothing where it is kept and means nothing anywhere else. Only the equality of two hashes decides
+anything, and which words a large text is judged by does not depend on them: the same two texts are equally alike
+in every process.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zlib
 from array import array
@@ -47,6 +49,8 @@ _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _BITS: Final = 63
 _MAX_DIGITS: Final = 300
 """Characters of a number that are read: a float holds no more than 308 digits."""
+_VEIL_KEY: Final = b"".join(hash(f"numbers {n}").to_bytes(8, "little", signed=True) for n in range(4))
+"""Of this process only, as its hashes of words are."""
 _FREE_TEXT: Final = "\x00free text"
 """Stands in a frame where free text was. No JSON text that a model writes holds it; two frames are all it must part."""
 
@@ -84,14 +88,28 @@ def sketch(text: str) -> Sketch:
     if _DIGIT.search(seen) is None:
         return Sketch(_packed(kept, ()), level, len(distinct), len(found), len(text))
     with_digits = {word for word in kept if not word.isalpha() and _DIGIT.search(word)}
-    numbers = tuple(float(match[0][:_MAX_DIGITS]) for match in islice(_NUMBER.finditer(seen), MAX_NUMBERS))
-    return Sketch(_packed(kept - with_digits, with_digits), level, len(distinct), len(found), len(text), numbers)
+    numbers = [float(match[0][:_MAX_DIGITS]) for match in islice(_NUMBER.finditer(seen), MAX_NUMBERS)]
+    hashes = _packed(kept - with_digits, with_digits)
+    veiled = _veil(array("d", numbers).tobytes(), hashes)
+    return Sketch(hashes, level, len(distinct), len(found), len(text), veiled)
 
 
 def _packed(words: Iterable[str], with_digits: Iterable[str]) -> bytes:
     hashes = array("q", [hash(word) & ~1 for word in words])
     hashes.extend([hash(word) | 1 for word in with_digits])
     return hashes.tobytes()
+
+
+def _veil(numbers: bytes, hashes: bytes) -> bytes:
+    """Hides numbers, and gives back hidden ones: they may be put on disk, and one may be a secret."""
+    stream = hashlib.shake_256(_VEIL_KEY + hash(hashes).to_bytes(8, "little", signed=True)).digest(len(numbers))
+    hidden = int.from_bytes(numbers, "little") ^ int.from_bytes(stream, "little")
+    return hidden.to_bytes(len(numbers), "little")
+
+
+def numbers_of(one: Sketch) -> tuple[float, ...]:
+    """Returns the first numbers of the text, at most `MAX_NUMBERS`, in order."""
+    return tuple(array("d", _veil(one.numbers, one.hashes))) if one.numbers else ()
 
 
 def sketch_of(value: Value) -> Sketch:
@@ -245,7 +263,9 @@ def fills_a_slot(one: Sketch, other: Sketch) -> bool:
 
 def direction(one: Sketch, later: Sketch) -> int:
     """Returns where the numbers went, 1 up or -1 down, by the first that differs, as in a clock; 0 if none does."""
-    for before, after in zip(one.numbers, later.numbers, strict=False):
+    if one.numbers == later.numbers and one.hashes == later.hashes:
+        return 0
+    for before, after in zip(numbers_of(one), numbers_of(later), strict=False):
         if before != after:
             return 1 if after > before else -1
     return 0

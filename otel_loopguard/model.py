@@ -2,7 +2,8 @@
 
 Invariants: no record here holds content. Arguments, results, error texts and messages exist only in
 `Span` (what was received) and in `dialects.reading` (what a dialect read); `facts` turns both into the
-records below, and from there on only digests, enumerations, counts, times and checked names are left.
+records below, and from there on only digests, enumerations, counts, times and checked names are left, and, inside
+one process, keyed hashes of words (`Sketch`).
 All records are frozen; `msgspec` gives them constructors, equality and encodings. Most of what is known of a span is
 encoded as arrays, for the disk that replay keeps it on: nobody else reads it in this form.
 """
@@ -388,8 +389,8 @@ class Sketch(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Words counted, repeats included."""
     length: int = 0
     """Characters of the whole text."""
-    numbers: tuple[float, ...] = ()
-    """The first numbers of the text, at most 16, in order."""
+    numbers: bytes = b""
+    """The first numbers of the text, at most 16, in order, hidden; 8 bytes each (`likeness.numbers_of`)."""
 
 
 class Likenesses(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from otel_loopguard.likeness import (
     grew,
     is_free_text,
     likeness,
+    numbers_of,
     only_numbers_differ,
     per_cent,
     sketch,
@@ -103,7 +105,7 @@ def test_sketches_are_bounded() -> None:
     assert len(text) == made.length > 2**19
     assert 8 * MAX_KEPT_WORDS >= len(made.hashes)
     assert MAX_KEPT_WORDS // 4 <= len(words_of(made)) <= MAX_KEPT_WORDS
-    assert tuple(float(n) for n in range(MAX_NUMBERS)) == made.numbers
+    assert tuple(float(n) for n in range(MAX_NUMBERS)) == numbers_of(made)
     assert made.words <= 2 * MAX_LOOKED_AT
 
 
@@ -121,9 +123,12 @@ def test_sketch_survives_being_put_aside() -> None:
 
 
 def test_sketch_holds_no_words() -> None:
-    """What is kept cannot be read."""
-    held = msgspec.msgpack.encode(sketch("secretword another 4711"))
+    """What is kept cannot be read, neither words nor numbers."""
+    made = sketch("secretword another 4711")
+    held = msgspec.msgpack.encode(made)
     assert b"secretword" not in held
+    assert struct.pack("d", 4711.0) not in held
+    assert (4711.0,) == numbers_of(made)
 
 
 @settings(max_examples=200)
@@ -138,7 +143,7 @@ def test_any_value_can_be_sketched_and_framed(value: Any) -> None:
 
 def test_huge_numbers_neither_raise_nor_cost() -> None:
     """Digits without end are cut before they are read as a number."""
-    assert 1 == len(sketch("9" * 10_000).numbers)
+    assert 1 == len(numbers_of(sketch("9" * 10_000)))
     assert sketch_of([10**5000]).words == 1
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from otel_loopguard import tracker
 from otel_loopguard.detectors.alike import MAX_CHAINS, MAX_DIGESTS, Turns
 from otel_loopguard.detectors.args_repeat import ArgsRepeat
 from otel_loopguard.detectors.near_repeat import NearRepeat
@@ -68,13 +69,12 @@ def test_counts_carry_all_that_likeness_shows(blocks: list[list[Record]], siblin
 
 @pytest.mark.parametrize("make", [SameResult, NearRepeat, NearResult, ArgsRepeat])
 def test_what_is_remembered_is_bounded_and_counted(
-    make: type[SameResult | NearRepeat | NearResult | ArgsRepeat],
+    make: type[SameResult | NearRepeat | NearResult | ArgsRepeat], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each forgets the tools and calls used longest ago, and says how many."""
-    run, detector = Run(), make()
-    run.tracker._always = (detector.judge,)  # noqa: SLF001  # this one detector, behind the real evidence
-    run.tracker._judges = ((detector.judge,),) * len(run.tracker._judges)  # noqa: SLF001
-    text = sketch("four words and more")
+    detector = make()
+    monkeypatch.setattr(tracker, "DETECTORS", (lambda: detector,))
+    run, text = Run(), sketch("four words and more")
     for number in range(3 * MAX_CHAINS):
         known = Likenesses(arguments=text, frame="f" * 32, result=text, result_is_text=True)
         run.call(f"tool{number}", f"{number}", f"{number}", likenesses=known, result_words=4)
