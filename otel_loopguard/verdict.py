@@ -6,6 +6,7 @@ Invariants: no field is guessed; missing evidence has its own outcome and is nev
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -69,8 +70,11 @@ def judge(run: Run, policy: Policy, *, memory: BusinessMemory | None = None) -> 
     if findings != claimed:
         flags.add(Flag.GAP_IN_FINDING)
     loops = [finding for finding in findings if finding.severity is Severity.LOOP]
-    finding_at = min((finding.at_call for finding in loops), default=None)
-    denied_at = min((entry.call for entry in guard if entry.call is not None and _refused(entry)), default=None)
+    finding_at = min([finding.at_call for finding in loops], default=None)
+    looped = {digest for finding in loops for digest in finding.digests}
+    denied_at = min([entry.call for entry in guard if entry.call is not None and _refused(entry)], default=None)
+    denied: AbstractSet[str] = frozenset() if denied_at is None else _denied_digests(run)
+    counts = _count(run.calls)
     terminal_at = len(run.calls) + 1 if run.final_answer else None
     wasted = tracker.wasted_calls
     verdict = Verdict(
@@ -83,16 +87,16 @@ def judge(run: Run, policy: Policy, *, memory: BusinessMemory | None = None) -> 
         agent=run.agent,
         model=run.model,
         policy=policy.label,
-        key_ids=tuple(sorted({call.facts.key_id for call in run.calls if call.facts.key_id is not None})),
+        key_ids=counts.key_ids,
         started_ns=run.started_ns,
         ended_ns=run.ended_ns,
         stalled_repeat=tracker.stalled_repeat,
         cycle=any(finding.kind in (Kind.CYCLE, Kind.HANDOFF_CYCLE) for finding in findings),
         progress_observed=tracker.progress_observed,
         calls=len(run.calls),
-        distinct_calls=_distinct_calls(run.calls) + run.requested_unseen,
-        distinct_digests=len({c.facts.call_digest for c in run.calls if c.facts.call_digest is not None}),
-        turns=len({call.turn for call in run.calls}),
+        distinct_calls=counts.distinct_calls + run.requested_unseen,
+        distinct_digests=counts.distinct_digests,
+        turns=counts.turns,
         new_items_observed=tracker.new_items_observed,
         poll_budget_exhausted=tracker.poll_budget_exhausted,
         terminal_state=tracker.terminal_state,
@@ -103,9 +107,9 @@ def judge(run: Run, policy: Policy, *, memory: BusinessMemory | None = None) -> 
         guard_expected_at=finding_at,
         guard_fired_at=denied_at,
         guard_on_time=_on_time(finding_at, denied_at, policy),
-        executions_after_finding=_executions_after(run.calls, finding_at, {d for f in loops for d in f.digests}),
-        executions_after_denial=_executions_after(run.calls, denied_at, _denied_digests(run)),
-        side_effects_after_denial=_executions_after(run.calls, denied_at, _denied_digests(run), writes_only=True),
+        executions_after_finding=_executions_after(run.calls, finding_at, looped),
+        executions_after_denial=_executions_after(run.calls, denied_at, denied),
+        side_effects_after_denial=_executions_after(run.calls, denied_at, denied, writes_only=True),
         termination_reason=run.termination,
         wasted_calls=len(wasted),
         wasted_ms=_wasted_ms(run.calls, wasted),
@@ -113,7 +117,7 @@ def judge(run: Run, policy: Policy, *, memory: BusinessMemory | None = None) -> 
         findings=findings,
         guard=guard,
         flags=tuple(sorted(flags)),
-        unknown_calls=_unknown_calls(run.calls),
+        unknown_calls=counts.unknown_calls,
         missing_sequences=run.missing_sequences,
         duplicates=run.duplicates,
     )
@@ -199,7 +203,7 @@ def _denied_digests(run: Run) -> set[str]:
 
 
 def _executions_after(
-    calls: Sequence[ToolCall], at_call: int | None, digests: set[str], *, writes_only: bool = False
+    calls: Sequence[ToolCall], at_call: int | None, digests: AbstractSet[str], *, writes_only: bool = False
 ) -> int:
     if at_call is None:
         return 0
@@ -225,16 +229,38 @@ def _on_time(expected_at: int | None, fired_at: int | None, policy: Policy) -> b
     return fired_at is not None and fired_at <= expected_at
 
 
-def _distinct_calls(calls: Sequence[ToolCall]) -> int:
-    seen: set[tuple[int, str]] = set()
-    distinct = 0
+class _Counts(msgspec.Struct, frozen=True, gc=False):
+    """What is counted of a run's calls; `distinct_calls` counts equal calls of one turn once."""
+
+    turns: int
+    distinct_calls: int
+    distinct_digests: int
+    key_ids: tuple[str, ...]
+    unknown_calls: dict[str, int]
+
+
+def _count(calls: Sequence[ToolCall]) -> _Counts:
+    turns: set[int] = set()
+    in_turn: set[tuple[int, str]] = set()
+    digests: set[str] = set()
+    key_ids: set[str] = set()
+    unknown: dict[str, int] = {}
+    without_digest = 0
     for call in calls:
-        digest = call.facts.call_digest
-        if digest is None or (call.turn, digest) not in seen:
-            distinct += 1
-        if digest is not None:
-            seen.add((call.turn, digest))
-    return distinct
+        facts = call.facts
+        turns.add(call.turn)
+        if facts.key_id is not None:
+            key_ids.add(facts.key_id)
+        if facts.call_digest is None:
+            without_digest += 1
+        else:
+            digests.add(facts.call_digest)
+            in_turn.add((call.turn, facts.call_digest))
+        if facts.call_unknown is not None:
+            unknown[facts.call_unknown] = unknown.get(facts.call_unknown, 0) + 1
+    return _Counts(
+        len(turns), len(in_turn) + without_digest, len(digests), tuple(sorted(key_ids)), dict(sorted(unknown.items()))
+    )
 
 
 def _wasted_ms(calls: Sequence[ToolCall], wasted: frozenset[int]) -> float:
@@ -248,11 +274,3 @@ def _wasted_tokens(calls: Sequence[ToolCall], wasted: frozenset[int]) -> int:
     """Tokens of model responses that asked for nothing but wasted calls."""
     useful = {call.turn for call in calls if call.number not in wasted}
     return sum(call.tokens for call in calls if call.turn not in useful)
-
-
-def _unknown_calls(calls: Sequence[ToolCall]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for call in calls:
-        if call.facts.call_unknown is not None:
-            counts[call.facts.call_unknown] = counts.get(call.facts.call_unknown, 0) + 1
-    return dict(sorted(counts.items()))
