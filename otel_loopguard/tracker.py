@@ -8,7 +8,7 @@ The guard's question, what a proposed call would complete, belongs beside `obser
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import msgspec
 
@@ -122,6 +122,8 @@ _ACTS: Final = (ResultClass.ACK, ResultClass.SILENCE, None)
 _STRETCH, _TRAIL, _LAP, _COUNTED, _RARE, _EVERY = (int(one) for one in Reads)
 """Plain numbers: arithmetic with an enumeration's members costs more than a detector."""
 _Key: TypeAlias = "tuple[str, str | None, str | None, str | None]"
+_MEASURING: Final = frozenset(type(one) for make in DETECTORS if isinstance(one := make(), Measuring))
+"""Asked once and not of each run: whether an object has a protocol's methods takes some 5 µs to tell."""
 _Judge: TypeAlias = "Callable[[Step], Claim | None]"
 
 
@@ -140,8 +142,8 @@ class Tracker:
         self._policy = policy
         self._max_items = limits.items
         detectors = tuple(make() for make in DETECTORS)
-        self._measured = tuple([detector.measured for detector in detectors if isinstance(detector, Measuring)])
-        self._judges = _by_evidence(detectors)
+        self._measured = tuple([cast("Measuring", one).measured for one in detectors if type(one) in _MEASURING])
+        self._judges = _Judges(detectors)
         self._tally = Tally(memory or BusinessMemory(limit=2), answers=limits.answers)
         self._turn: int | None = None
         self._place: Place | None = None
@@ -220,7 +222,7 @@ class Tracker:
             self._barriers,
             counted=counted,
         )
-        kinds = self._judge(step, self._judges[Reads.COUNTED])
+        kinds = self._judge(step, self._judges[_COUNTED])
         return Observation(Progress.UNKNOWN, kinds=kinds, covered=counted.covered)
 
     # --- a question in front ---------------------------------------------------------------------------------
@@ -593,10 +595,19 @@ class Tracker:
         return Evictions(self._records.evicted, self._agents.evicted, self._claims.dropped)
 
 
-def _by_evidence(detectors: Sequence[Detector]) -> tuple[tuple[_Judge, ...], ...]:
-    """Returns, for each set of evidence as a number, those who have something to say of it, in their order."""
-    asked = [(int(detector.reads), detector.judge) for detector in detectors]
-    return tuple([tuple([judge for reads, judge in asked if reads & shown]) for shown in range(2 * _EVERY)])
+class _Judges(dict[int, "tuple[_Judge, ...]"]):
+    """Those who have something to say of each set of evidence, in their order.
+
+    Looked up when a set is first shown: a short run shows a few of 64, and making all takes longer than judging it.
+    """
+
+    def __init__(self, detectors: Sequence[Detector]) -> None:
+        super().__init__()
+        self._detectors = detectors
+
+    def __missing__(self, shown: int) -> tuple[_Judge, ...]:
+        found = self[shown] = tuple([one.judge for one in self._detectors if int(one.reads) & shown])
+        return found
 
 
 def _is_telling(facts: CallFacts) -> bool:
