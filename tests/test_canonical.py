@@ -409,6 +409,7 @@ def test_unsupported_type_has_a_reason_and_shows_nothing() -> None:
     """An object of an unknown type gives `unparsable`, never a repr, whose address would differ each time."""
     values: list[Any] = [
         *(Unsupported(), [Unsupported()], {"k": Unsupported()}, {Unsupported(): 1}, Unsupported, 1j, iter([])),
+        *(Order, [Order], {"k": Order}),
         *({"\ud800": object()}, {"SECRET": "\ud800", "k": object()}),
     ]
     for value in values:

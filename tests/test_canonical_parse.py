@@ -232,3 +232,25 @@ def test_opaque_text_is_hashed_whole() -> None:
     assert encode(parse_json(long + "a")) != encode(parse_json(long + "b"))
     assert encode(parse_json(long + "a")) == encode(parse_json(long + "a"))
     assert "xxxx" not in repr(parse_json(long))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}',
+        '{"a": {"b": [1, 2.5, null, "x:y"]}, "c": {}}',
+        '[{"a": 1}, {"a": 1}]',
+        '"text"',
+        "7",
+        "[]",
+        '{"t": "a\\"b\\u0041"}',
+    ],
+)
+def test_plain_text_does_not_need_the_slow_parser(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tools are called with takes the fast way; that is its whole purpose."""
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("the slow parser was asked")
+
+    monkeypatch.setattr("otel_loopguard.canonical._parse._parse_slowly", refuse)
+    assert json.loads(text) == parse_json(text) == parse_json(text.encode())
