@@ -70,10 +70,8 @@ class SameResult:
         """Returns a claim of severity loop where nothing was to be had, suspect where the answer is content."""
         call = step.call
         facts = call.facts
-        if not is_evidence(step):
-            return None
         answer = facts.error_digest if step.failing else facts.result_digest
-        if answer is None:
+        if answer is None or not is_evidence(step):
             return None
         key = (call.agent, facts.tool)
         same = self._runs.latest.get(key) or self._runs.promote(key)
@@ -85,8 +83,10 @@ class SameResult:
         else:
             same.extend(call)
         same.barriers = step.barriers
+        if not same.varied:
+            return None
         most = _enough(step)
-        if most is None or same.count < most + patience(step.contract) or not same.varied:
+        if most is None or same.count < most + patience(step.contract):
             return None
         lost = step.failing or step.result_class is ResultClass.NOT_FOUND
         severe = lost and facts.error_category is not ErrorCategory.PERMISSION
