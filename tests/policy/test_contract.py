@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_loopguard.model import Extent
-from otel_loopguard.policy import default, load
+from otel_loopguard.policy import ErrorRules, default, load
 from otel_loopguard.policy.contract import ArgumentRules, Polling, ToolContract, UnknownOutcome, WriteRules
 from tests.policy.made import DIGESTS, contract
 
@@ -150,6 +150,7 @@ def test_a_declared_poller_has_default_bounds() -> None:
         (ToolContract(tool="t"), default().contract("t"), {"digest8", "writes"}),
         (WriteRules(), contract(effect="write").writes, set()),
         (Polling(), contract(polling={}).polling, set()),
+        (ErrorRules(), load('{"version": 1, "policy": "p", "policy_version": 1, "errors": {}}').errors, {"not_found"}),
         (ArgumentRules(), contract(ignore_args=["a"]).argument_rules, {"ignored"}),
     ],
     ids=lambda record: type(record).__name__,
