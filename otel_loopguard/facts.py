@@ -347,6 +347,13 @@ def _digest_of(value: Value, tool: str, digest: Callable[[str, Value], str]) -> 
     return None if value is None else digest(tool, value)
 
 
+def _digest_or_none(tool: str, value: Value, digester: Digester) -> str | None:
+    try:
+        return digester.call(tool, value)
+    except CanonicalError:
+        return None
+
+
 def _likenesses(normal: Value, result: Value, contract: ToolContract, digester: Digester) -> Likenesses | None:
     """What of a call can be compared by likeness; None for short values and structures, which is most calls."""
     parts = framed(normal)
@@ -362,8 +369,8 @@ def _likenesses(normal: Value, result: Value, contract: ToolContract, digester: 
     identity = contract.identity(normal)
     return Likenesses(
         arguments=None if parts is None else parts.wording,
-        frame=None if parts is None else digester.call(contract.tool, parts.frame),
-        identity=None if identity is None else digester.call(contract.tool, identity),
+        frame=None if parts is None else _digest_or_none(contract.tool, parts.frame, digester),
+        identity=None if identity is None else _digest_or_none(contract.tool, identity, digester),
         result=None if result is None else sketch_of(result),
         result_is_text=is_text,
     )

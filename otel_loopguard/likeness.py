@@ -51,8 +51,8 @@ _MAX_DIGITS: Final = 300
 """Characters of a number that are read: a float holds no more than 308 digits."""
 _VEIL_KEY: Final = b"".join(hash(f"numbers {n}").to_bytes(8, "little", signed=True) for n in range(4))
 """Of this process only, as its hashes of words are."""
-_FREE_TEXT: Final = "\x00free text"
-"""Stands in a frame where free text was. No JSON text that a model writes holds it; two frames are all it must part."""
+_FREE_TEXT: Final = "\x7f"
+"""Stands in a frame where free text was; shorter than any, so that a frame is never too large to be digested."""
 
 Words: TypeAlias = frozenset[int]
 """The unpacked hashes of a sketch."""

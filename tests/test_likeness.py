@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from otel_loopguard.canonical import encode
 from otel_loopguard.likeness import (
     MAX_KEPT_WORDS,
     MAX_LOOKED_AT,
@@ -270,3 +271,11 @@ def test_per_cent_rounds_down(shared: int, expected: int) -> None:
 def test_words_are_counted_up_to_a_bound(text: str, expected: int) -> None:
     """Sixty-four or more is all that any rule asks."""
     assert expected == count_words(text, 64)
+
+
+def test_frame_is_never_larger_than_the_arguments() -> None:
+    """Fault "frame too large": arguments just under the size bound have a frame, and facts of them do not raise."""
+    value = {"lines": ["a b c"] * 50_000}
+    parts = framed(value)
+    assert parts is not None
+    assert len(encode(parts.frame)) < len(encode(value))
