@@ -10,7 +10,7 @@ import struct
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
@@ -432,6 +432,26 @@ def test_broken_value_gives_a_reason() -> None:
     view = memoryview(bytearray(b"ab"))
     view.release()
     assert Unknown.UNPARSABLE is form_or_reason(encode, {"k": view})
+
+
+class BrokenZone(tzinfo):
+    """A time zone whose offset cannot be told."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self.error = error
+
+    def utcoffset(self, _when: datetime | None) -> timedelta | None:
+        """Fail."""
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [RuntimeError, RecursionError, ValueError, TypeError, AttributeError])
+def test_error_of_a_value_gives_a_reason(error: type[Exception]) -> None:
+    """Code of the value's own that runs while it is spelled may fail; the call goes on without a digest."""
+    value = datetime(2026, 11, 1, tzinfo=BrokenZone(error))
+    for inside in (value, [value], {"k": value}):
+        assert Unknown.UNPARSABLE is form_or_reason(encode, inside)
+        assert Unknown.UNPARSABLE is form_or_reason(encode_slow, inside)
 
 
 # --- bounds ----------------------------------------------------------------------------------------------
