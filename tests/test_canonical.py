@@ -444,6 +444,12 @@ class BrokenZone(tzinfo):
         """Fail."""
         raise self.error
 
+    dst = utcoffset
+
+    def tzname(self, _when: datetime | None) -> str | None:
+        """Say nothing."""
+        return None
+
 
 @pytest.mark.parametrize("error", [RuntimeError, RecursionError, ValueError, TypeError, AttributeError])
 def test_error_of_a_value_gives_a_reason(error: type[Exception]) -> None:
