@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import sys
 from typing import Any
 
 import pytest
@@ -254,3 +255,19 @@ def test_plain_text_does_not_need_the_slow_parser(text: str, monkeypatch: pytest
 
     monkeypatch.setattr("otel_loopguard.canonical._parse._parse_slowly", refuse)
     assert json.loads(text) == parse_json(text) == parse_json(text.encode())
+
+
+@pytest.mark.parametrize("limit", [640, 4300, 0])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_bound_on_digits_beside_what_only_the_slow_parser_reads(sign: str, limit: int) -> None:
+    """4300 digits are an integer, 4301 are refused, whatever the process set; a sign is no digit."""
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(limit)
+    try:
+        found = [parse_json(f"[Infinity, {sign}{'9' * digits}]")[1] for digits in (639, 640, 641, 4300)]
+        with pytest.raises(CanonicalError):
+            parse_json(f"[Infinity, {sign}{'9' * 4301}]")
+    finally:
+        sys.set_int_max_str_digits(before)
+    whole = [10**digits - 1 for digits in (639, 640, 641, 4300)]
+    assert [-number if sign else number for number in whole] == found
