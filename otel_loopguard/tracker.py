@@ -32,7 +32,7 @@ from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.returns import Place
 from otel_loopguard.detectors.rounds import Laps, Mark
-from otel_loopguard.detectors.step import Claim, Reads, Step
+from otel_loopguard.detectors.step import Claim, Reads, Step, shown
 from otel_loopguard.detectors.tally import TELLING_WORDS, Tally
 from otel_loopguard.detectors.writes import BusinessMemory
 from otel_loopguard.model import (
@@ -119,8 +119,6 @@ _NOTHING: Final[dict[str, Value]] = {}
 _LIMITS: Final = Limits()
 _ACTS: Final = (ResultClass.ACK, ResultClass.SILENCE, None)
 """Answers of calls of unknown effect that may have changed something without showing it."""
-_STRETCH, _TRAIL, _LAP, _COUNTED, _RARE, _EVERY = (int(one) for one in Reads)
-"""Plain numbers: arithmetic with an enumeration's members costs more than a detector."""
 _Key: TypeAlias = "tuple[str, str | None, str | None, str | None]"
 _MEASURING: Final = frozenset(type(one) for make in DETECTORS if isinstance(one := make(), Measuring))
 """Asked once and not of each run: whether an object has a protocol's methods takes some 5 µs to tell."""
@@ -195,7 +193,7 @@ class Tracker:
     def _weigh_unread(self, agent: Agent, call: ToolCall, answer: Answer, contract: ToolContract) -> Observation:
         """Takes in a call without a digest: it may be any call of its tool, so it is no evidence of a repeat."""
         before = self._barriers
-        self._tally.knows(agent, call, answer, self._hard)
+        self._tally.knows(call, answer, self._hard)
         self._raise_barrier(agent, call, answer, again=False)
         self._move(agent, call, answer, stalled=False)
         counted = self._tally.take(agent, call, answer, contract, known=None, hard=self._hard)
@@ -222,7 +220,7 @@ class Tracker:
             self._barriers,
             counted=counted,
         )
-        kinds = self._judge(step, self._judges[_COUNTED])
+        kinds = self._judge(step, self._judges[int(Reads.COUNTED)])
         return Observation(Progress.UNKNOWN, kinds=kinds, covered=counted.covered)
 
     # --- a question in front ---------------------------------------------------------------------------------
@@ -276,6 +274,10 @@ class Tracker:
         now = Place(agent, self._barriers, self._acts) if opens or place is None else place
         # A turn that is still open ends where the next one begins.
         before = now if record.place is place else record.place
+        if agent.rounds_hold(self._hard) and agent.lap_turn != call.turn:
+            yield from of_rounds(record, agent.laps, Kind.CYCLE, contract)
+            if self._across is not None and self._across_turn != call.turn:
+                yield from of_rounds(record, self._across, Kind.HANDOFF_CYCLE, contract)
         pages = contract.pattern is Pattern.PAGINATED and agent.peek_pages(contract.tool, self._hard)
         if not (pages and pages.readable):
             yield from of_repeats(record, Standing(agent.next_round(call.turn), now, before), contract)
@@ -283,10 +285,6 @@ class Tracker:
             yield from of_pages(record, agent, contract, self._hard)
         if contract.polling is not None:
             yield from of_polls(record, call, contract)
-        if agent.rounds_hold(self._hard) and agent.lap_turn != call.turn:
-            yield from of_rounds(record, agent.laps, Kind.CYCLE, contract)
-            if self._across is not None and self._across_turn != call.turn:
-                yield from of_rounds(record, self._across, Kind.HANDOFF_CYCLE, contract)
         if self._tally.unchanged_steps:
             yield from of_state(record, self._tally.unchanged_steps, contract)
 
@@ -325,17 +323,14 @@ class Tracker:
         """Compares the call with its agent's last equal one, brings all evidence up to date and judges it."""
         facts = call.facts
         key: _Key = (call.agent, facts.call_digest, facts.key_id, facts.contract)
-        epoch = self._hard - agent.own if facts.effect is Effect.WRITE else self._hard
-        record = self._recall(key, epoch)
+        record = self._recall(key, agent, call)
         sibling = record.turn == call.turn
-        if record.epoch != epoch and not sibling:
-            record.forget(epoch)
         if answer.guarded and record.answer is not None:
             answer.stand_in(record)
         page = None
         if facts.pattern is Pattern.PAGINATED and not (sibling or answer.denied or answer.failing):
             page = agent.pages_of(contract, self._hard, self._max_items).take(call, fresh=record.answer is None)
-        known = self._tally.knows(agent, call, answer, self._hard)
+        known = self._tally.knows(call, answer, self._hard)
         progress, rule, added = record.take(call, answer, contract, in_round=agent.round, now=place, page=page)
         again = sibling and not added
         stretch, stalled, new_items = record.stretch if added else None, None, facts.new_items
@@ -364,49 +359,30 @@ class Tracker:
             self._would_complete = agent.suppose(call, answer, contract, digest=key, hard=self._hard)
         self._note(progress, new_items)
         siblings = record.siblings if sibling else None
-        trail = record.trail if added else None
-        if trail is not None and not trail.tells:
-            trail = None
+        trail = record.trail if added and record.trail is not None and record.trail.tells else None
         denials = record.denials if answer.denied and not (sibling or answer.guarded) else None
-        evidence = _EVERY
-        if stretch is not None:
-            evidence |= _STRETCH
-        if trail is not None:
-            evidence |= _TRAIL
-        if lap is not None or across is not None:
-            evidence |= _LAP
-        if counted is not None:
-            evidence |= _COUNTED
-        if siblings is not None or record.poll is not None or stalled is not None or denials is not None:
-            evidence |= _RARE
-        kinds: tuple[Kind, ...] = ()
-        judges = self._judges[evidence]
-        if judges:
-            kinds = self._judge(
-                Step(
-                    call,
-                    contract,
-                    progress,
-                    rule,
-                    stretch,
-                    answer.result_class,
-                    answer.failing,
-                    answer.waiting,
-                    siblings,
-                    record.poll,
-                    stalled,
-                    lap,
-                    across,
-                    barriers_before,
-                    self._barriers,
-                    trail,
-                    denials,
-                    counted,
-                ),
-                judges,
-            )
-        looping = self._count_waste(record, lap, across) if stretch or trail or sibling or lap or across else False
-        if looping:
+        step = Step(
+            call,
+            contract,
+            progress,
+            rule,
+            stretch,
+            answer.result_class,
+            answer.failing,
+            answer.waiting,
+            siblings,
+            record.poll,
+            stalled,
+            lap,
+            across,
+            barriers_before,
+            self._barriers,
+            trail,
+            denials,
+            counted,
+        )
+        kinds = self._judge(step, self._judges[shown(step)])
+        if (stretch or trail or sibling or lap or across) and self._count_waste(record, lap, across):
             # These calls are accounted for: what comes after them is judged by itself.
             agent.answers.clear()
         likeness = self._measure(call)
@@ -446,11 +422,15 @@ class Tracker:
         if new_items is not None:
             self._new_items = self._new_items or new_items > 0
 
-    def _recall(self, key: _Key, epoch: int) -> Record:
+    def _recall(self, key: _Key, agent: Agent, call: ToolCall) -> Record:
+        """Returns what is remembered of equal calls; nothing of what a user turn or a write has made no evidence."""
+        epoch = self._hard - agent.own if call.facts.effect is Effect.WRITE else self._hard
         record = self._records.latest.get(key) or self._records.promote(key)
         if record is None:
             record = Record(epoch)
             self._records.add(key, record)
+        elif record.epoch != epoch and record.turn != call.turn:
+            record.forget(epoch)
         return record
 
     def _raise_barrier(
@@ -605,8 +585,8 @@ class _Judges(dict[int, "tuple[_Judge, ...]"]):
         super().__init__()
         self._detectors = detectors
 
-    def __missing__(self, shown: int) -> tuple[_Judge, ...]:
-        found = self[shown] = tuple([one.judge for one in self._detectors if int(one.reads) & shown])
+    def __missing__(self, evidence: int) -> tuple[_Judge, ...]:
+        found = self[evidence] = tuple([one.judge for one in self._detectors if int(one.reads) & evidence])
         return found
 
 

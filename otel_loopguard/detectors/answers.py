@@ -110,6 +110,7 @@ class Record:
         "_marked",
         "_marks",
         "_round",
+        "_rounds",
         "_signals",
         "_start",
         "answer",
@@ -158,7 +159,8 @@ class Record:
         self._consecutive = False
         self._head: ToolCall | None = None
         self._last: ToolCall | None = None
-        self._left: Stretch | bool = False
+        self._left = False
+        self._rounds: Stretch | None = None
         self._start: ToolCall | None = None
 
     def take(
@@ -199,7 +201,7 @@ class Record:
         progress, rule, same = self._compare(call.facts, answer, contract, page, was_first=was_first)
         self._remember(call.facts.signals)
         if not (self._consecutive or answer.waiting):
-            self._left = self.stretch or self._left or True
+            self._left, self._rounds = True, self.stretch or self._rounds
             self.count, self.stretch = 0, None
         if answer.value is None or (same is None and self.answer is not None):
             if answer.denied and not answer.guarded:
@@ -217,7 +219,7 @@ class Record:
             self._follow(call, contract, now)
         if not answer.denied:
             self.denials = None
-        self._last, self.place, self._left = call, now, False
+        self._last, self.place, self._left, self._rounds = call, now, False, None
         self.failing, self.result_class, self.waiting = answer.failing, answer.result_class, answer.waiting
         if call.facts.signals is not None:
             self._signals = call.facts.signals
@@ -275,7 +277,8 @@ class Record:
         if trail is None:
             trail = self.trail = Trail()
         between = gap(before, now, contract.window)
-        trail.follow(call, last, between=between, left=self._left, acted=before.acts != now.acts)
+        acted = before.acts != now.acts
+        trail.follow(call, last, between=between, left=self._left, rounds=self._rounds, acted=acted)
 
     def _refuse(self, call: ToolCall) -> None:
         """Counts a call that someone other than the guard refused; one a round."""
@@ -299,11 +302,9 @@ class Record:
         return self._round == in_round - 1
 
     def left_a_loop(self) -> bool:
-        """Tells whether the consecutive rounds so far are a loop."""
-        for stretch in (self.stretch, self._left):
-            if isinstance(stretch, Stretch) and stretch.loop:
-                return True
-        return False
+        """Tells whether the last consecutive rounds are a loop."""
+        rounds = self.stretch or self._rounds
+        return rounds is not None and rounds.loop
 
     def had(self, answer: Hashable | None) -> bool:
         """Tells whether this call gave an answer before its last one (of the last eight, for plain tools)."""

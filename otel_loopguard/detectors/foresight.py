@@ -109,9 +109,10 @@ def of_polls(record: Record, call: ToolCall, contract: ToolContract) -> Iterator
     since_ns = call.start_ns - poll.last_ns
     if count > polling.max_polls:
         yield Foreseen(Kind.POLL_BUDGET, count - polling.max_polls - 1, count)
-    elif polling.deadline_s is not None and poll.first_ns and waited_ns > polling.deadline_s * _NS_PER_S:
-        yield Foreseen(Kind.POLL_BUDGET, 0, count)
-    elif polling.min_interval_s and poll.last_ns and 0 <= since_ns < polling.min_interval_s * _NS_PER_S:
+        return
+    late = polling.deadline_s is not None and poll.first_ns and waited_ns > polling.deadline_s * _NS_PER_S
+    early = polling.min_interval_s and poll.last_ns and 0 <= since_ns < polling.min_interval_s * _NS_PER_S
+    if late or early:
         yield Foreseen(Kind.POLL_BUDGET, 0, count)
 
 

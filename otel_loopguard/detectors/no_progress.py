@@ -16,7 +16,7 @@ STATE_RULE: Final = "state"
 
 
 class NoProgress:
-    """Fires on a state that eight steps left unchanged (loop), and on known answers in most of eight calls (suspect)."""
+    """Fires on a state that eight steps left unchanged (loop), and on six known answers among eight (suspect)."""
 
     __slots__ = ()
     kind = Kind.NO_PROGRESS

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Relapse:
-    """Fires on the first unchanged answer after a loop that was left; a suspicion where something may have been done."""
+    """Fires on the first unchanged answer after a loop was left; a suspicion where something may have been done."""
 
     __slots__ = ()
     kind = Kind.RELAPSE

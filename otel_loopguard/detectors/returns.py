@@ -103,7 +103,8 @@ class Trail:
         previous: ToolCall,
         *,
         between: int,
-        left: Stretch | bool,
+        left: bool,
+        rounds: Stretch | None,
         acted: bool,
     ) -> None:
         """Takes in a further round with an unchanged answer.
@@ -112,11 +113,12 @@ class Trail:
             call: the call.
             previous: the equal one before it.
             between: what lies between, see `gap`.
-            left: False in the round right after; else the consecutive rounds up to `previous` (True: only that).
+            left: False in the round right after the last.
+            rounds: where it is not, the consecutive rounds up to `previous`; None where that was the only one.
             acted: whether a call of unknown effect in between was only acknowledged, or silent.
         """
         self.times += 1
-        if isinstance(left, Stretch) and left.loop:
+        if rounds is not None and rounds.loop:
             self.flagged = True
         if between == PARTED:
             self._part()
@@ -125,9 +127,9 @@ class Trail:
             self.chain += 1
             self.still = self.still + 1 if between == STILL else 1
         if self.flagged:
-            self._relapse(call, previous, left=left is not False, acted=acted)
-        elif left is not False and between != PARTED:
-            self._come_back(call, previous, left, between, acted=acted)
+            self._relapse(call, previous, left=left, acted=acted)
+        elif left and between != PARTED:
+            self._come_back(call, previous, rounds, between, acted=acted)
         else:
             self._grow(call)
 
@@ -155,7 +157,7 @@ class Trail:
         self.chain_stretch = self.still_stretch = None
 
     def _come_back(
-        self, call: ToolCall, previous: ToolCall, left: Stretch | bool, between: int, *, acted: bool
+        self, call: ToolCall, previous: ToolCall, rounds: Stretch | None, between: int, *, acted: bool
     ) -> None:
         if between == NEAR:
             if self.still_stretch is not None and self.still_stretch.loop:
@@ -164,10 +166,10 @@ class Trail:
                 self._relapse(call, previous, left=True, acted=acted)
                 return
             if self.chain_stretch is None:
-                self.chain_stretch = self.still_stretch or _begun(previous, left)
+                self.chain_stretch = self.still_stretch or _begun(previous, rounds)
             self.still_stretch = None
         elif self.still_stretch is None:
-            self.still_stretch = _begun(previous, left)
+            self.still_stretch = _begun(previous, rounds)
         self._grow(call)
 
     def _grow(self, call: ToolCall) -> None:
@@ -186,23 +188,23 @@ class Trail:
         elif acted or not left:
             self.sure = False
             if self._doubtful is None:
-                self._doubtful = _begun(previous, True)
+                self._doubtful = _begun(previous, None)
             stretch = self._doubtful
         else:
             self.sure = True
-            stretch = self._sure = _begun(previous, True)
+            stretch = self._sure = _begun(previous, None)
         stretch.add(call)
         stretch.count = self.times
         self.relapse = stretch
         self.returns += self.sure
 
 
-def _begun(previous: ToolCall, left: Stretch | bool) -> Stretch:
+def _begun(previous: ToolCall, rounds: Stretch | None) -> Stretch:
     """A stretch that begins with the calls before this one."""
     digest = previous.facts.call_digest
     stretch = Stretch(previous.facts.tool, previous.agent, () if digest is None else (digest,))
-    if isinstance(left, Stretch):
-        stretch.members = list(left.members)
-    else:
+    if rounds is None:
         stretch.add(previous)
+    else:
+        stretch.members = list(rounds.members)
     return stretch

@@ -165,11 +165,31 @@ class Reads(IntFlag):
     """Nothing in particular: it is asked about every call of a known digest."""
 
 
+_STRETCH, _TRAIL, _LAP, _COUNTED, _RARE, _EVERY = (int(one) for one in Reads)
+# Plain numbers: arithmetic with an enumeration's members costs more than a detector.
+
+
+def shown(step: Step) -> int:
+    """Returns the evidence that a step shows, as a number made of `Reads`."""
+    found = _EVERY
+    if step.stretch is not None:
+        found |= _STRETCH
+    if step.trail is not None:
+        found |= _TRAIL
+    if step.lap is not None or step.lap_across is not None:
+        found |= _LAP
+    if step.counted is not None:
+        found |= _COUNTED
+    if step.siblings is not None or step.poll is not None or step.stalled_pages is not None or step.denials is not None:
+        found |= _RARE
+    return found
+
+
 class Detector(Protocol):
     """One way of being stuck.
 
-    `judge` is called in run order, once for each call that shows what it reads. It returns a claim on every step on which its pattern holds;
-    the tracker makes one finding of all claims on one stretch.
+    `judge` is called in run order, once for each call that shows what it reads. It returns a claim on the step with
+    which its pattern comes true, and may do so again; the tracker makes one finding of all claims on one stretch.
     """
 
     kind: Kind

@@ -71,8 +71,8 @@ class Tally:
         if not same_user_turn:
             self.writes.start_over()
 
-    def knows(self, agent: Agent, call: ToolCall, answer: Answer, hard: int) -> bool:
-        """Tells whether this agent has been given this answer by this tool before, and remembers it.
+    def knows(self, call: ToolCall, answer: Answer, hard: int) -> bool:
+        """Tells whether the calling agent has been given this answer by this tool before, and remembers it.
 
         What was given before a user turn or a declared write does not count: it may have been otherwise since.
         """

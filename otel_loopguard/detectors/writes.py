@@ -62,13 +62,14 @@ class BusinessMemory:
 
 
 class SameWrite(NamedTuple):
-    """A write made again: its calls in this run with the count of all, whether two are known to be carried out, and
-    within what they are the same where that is more than the run.
-    """
+    """A write made again."""
 
     stretch: Stretch
+    """Its calls in this run; `count` also counts those of earlier runs."""
     sure: bool
+    """Whether two are known to have been carried out."""
     scope: str | None
+    """Within what they are the same, where that is more than the run."""
 
 
 class Writes:
