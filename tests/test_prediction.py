@@ -9,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard import model
-from otel_loopguard.model import Action, CallFacts, Decision, DeniedBy, Effect, ErrorCategory, Kind, ResultClass, ToolCall
+from otel_loopguard.model import (
+    Action,
+    CallFacts,
+    Decision,
+    DeniedBy,
+    Effect,
+    ErrorCategory,
+    Kind,
+    ResultClass,
+    ToolCall,
+)
 from otel_loopguard.policy import load
 from otel_loopguard.tracker import Tracker
 from otel_loopguard.verdict import judge
@@ -213,7 +223,7 @@ def test_writes_are_denied_at_the_second() -> None:
 def test_unknown_outcomes(tool: str, key: str, expected: str) -> None:
     """A retry under an equal key is let through where the owner says so; else nothing is."""
     run = Guarded()
-    known = {"business_digest": digest("o1"), "idempotency_digest": digest("k1")}
+    known: dict[str, Any] = {"business_digest": digest("o1"), "idempotency_digest": digest("k1")}
     run.fail(tool, "1", **known)
     run.call(tool, "2", "ok", **{**known, "idempotency_digest": digest(key)})
     assert expected == run.actions()
@@ -365,10 +375,18 @@ def test_nothing_is_read_of_what_a_proposed_call_gave_back() -> None:
     """A decision is the same whatever stands in the record of a call that ran later."""
     run = Run(POLICY)
     run.repeat(2, "read")
-    bare = CallFacts(tool="read", call_digest=digest("read", "a"), effect=Effect.READ, contract=run.calls[0].facts.contract)
-    known = {"tool": "read", "call_digest": digest("read", "a"), "key_id": "k1", "contract": bare.contract}
+    bare = CallFacts(
+        tool="read", call_digest=digest("read", "a"), effect=Effect.READ, contract=run.calls[0].facts.contract
+    )
+    rests: list[dict[str, Any]] = [{}, {"result_digest": digest("x")}, {"error_category": ErrorCategory.TRANSIENT}]
+    known: dict[str, Any] = {
+        "tool": "read",
+        "call_digest": digest("read", "a"),
+        "key_id": "k1",
+        "contract": bare.contract,
+    }
     decisions = {
         run.tracker.propose(ToolCall(number=3, turn=9, agent="agent", facts=CallFacts(**known, **rest))).action
-        for rest in ({}, {"result_digest": digest("x")}, {"error_category": ErrorCategory.TRANSIENT})
+        for rest in rests
     }
     assert {Action.DENY} == decisions

@@ -16,7 +16,7 @@ READS = HEAD + "tools: {peek: {effect: read}, read: {effect: read}, write: {effe
 
 
 def _broken(number: int) -> Record:
-    return call("open", {"path": f"/tmp/{number}"}, error=f"cannot open, try {number}")
+    return call("open", {"path": f"x/{number}"}, error=f"cannot open, try {number}")
 
 
 def _status() -> Record:

@@ -102,7 +102,7 @@ def test_answers_that_say_little_are_no_evidence(result_class: ResultClass) -> N
 
 
 def test_short_answers_to_other_questions_are_new() -> None:
-    """ "True" for each of fifty items; a long text that is known is not."""
+    """Of "True" for each of fifty items; a long text that is known is not."""
     for words, found in ((1, False), (14, False), (15, True)):
         run = Run()
         for number in range(20):
