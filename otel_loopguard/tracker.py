@@ -86,9 +86,11 @@ class Evictions(msgspec.Struct, frozen=True):
     digests: int = 0
     agents: int = 0
     findings: int = 0
+    answers: int = 0
+    writes: int = 0
 
 
-class Observation(msgspec.Struct, frozen=True):
+class Observation(msgspec.Struct, frozen=True, gc=False):
     """What one call turned out to be.
 
     `repeat_count` is how many equal answers in a row this call makes, itself included (1: none before).
@@ -388,7 +390,9 @@ class Tracker:
         likeness = self._measure(call)
         if progress is Progress.FIRST and not (kinds or likeness) and new_items is terminal is covered is None:
             return _FIRST
-        return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered, **likeness)
+        if likeness:
+            return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered, **likeness)
+        return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered)
 
     def _count_waste(self, record: Record, lap: Lap | None, across: Lap | None) -> bool:
         """Marks what a call adds to loops that were found, and returns whether it belongs to any."""
@@ -572,7 +576,10 @@ class Tracker:
     @property
     def evictions(self) -> Evictions:
         """What the limits made this tracker forget."""
-        return Evictions(self._records.evicted, self._agents.evicted, self._claims.dropped)
+        tally = self._tally
+        return Evictions(
+            self._records.evicted, self._agents.evicted, self._claims.dropped, tally.evicted, tally.writes.evicted
+        )
 
 
 class _Judges(dict[int, "tuple[_Judge, ...]"]):

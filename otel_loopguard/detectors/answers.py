@@ -276,6 +276,9 @@ class Record:
         trail = self.trail
         if trail is None:
             trail = self.trail = Trail()
+        if not (self._left or trail.tells or trail.flagged):
+            trail.go_on(parted=before.barriers != now.barriers)
+            return
         between = gap(before, now, contract.window)
         acted = before.acts != now.acts
         trail.follow(call, last, between=between, left=self._left, rounds=self._rounds, acted=acted)

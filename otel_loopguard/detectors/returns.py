@@ -145,6 +145,15 @@ class Trail:
         parted = self.still_stretch is not None and self.still_stretch.loop and between != STILL
         return left and (self.flagged or parted)
 
+    def go_on(self, *, parted: bool) -> None:
+        """Takes in an unchanged answer right after the last, while all of them were consecutive: the short way."""
+        self.times += 1
+        if parted:
+            self.chain = self.still = 1
+        else:
+            self.chain += 1
+            self.still += 1
+
     def join(self, call: ToolCall) -> None:
         """Adds an equal sibling, which counts once with the first."""
         for stretch in (self.chain_stretch, self.still_stretch, self.relapse):

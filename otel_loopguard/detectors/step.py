@@ -9,7 +9,7 @@ made at most once per stretch and kind, with the stretch's last count.
 from __future__ import annotations
 
 from enum import IntFlag
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -34,7 +34,7 @@ LASTING_FAILURES: Final = frozenset({ErrorCategory.VALIDATION, ErrorCategory.PER
 """Failures that waiting does not cure, so that a declared poller gets no patience for them."""
 
 
-class Member(NamedTuple):
+class Member(msgspec.Struct, frozen=True, gc=False):
     """One call of a stretch."""
 
     number: int
@@ -67,9 +67,10 @@ class Stretch:
 
     def add(self, call: ToolCall) -> None:
         """Appends one call; once the stretch is claimed, it is listed only while there is room."""
+        executed = call.executed
         if len(self.members) < (MAX_HELD_CALLS if self.claims is None else MAX_LISTED_CALLS):
-            self.members.append(Member(call.number, call.facts.call_id, call.executed))
-        if self.loop and call.executed:
+            self.members.append(Member(call.number, call.facts.call_id, executed))
+        if executed and self.loop:
             self.unlisted.append(call.number)
 
 

@@ -152,6 +152,11 @@ class Tally:
         return 0 if found is None else found.count
 
     @property
+    def evicted(self) -> int:
+        """Answers forgotten for want of room."""
+        return self._answers.evicted
+
+    @property
     def unchanged_steps(self) -> int:
         """How many steps in a row left the application's state as it was."""
         return 0 if self._state.stretch is None else self._state.stretch.count

@@ -89,6 +89,11 @@ class Writes:
         self._keyless: dict[str, tuple[_Key, _Write]] = {}
         self._again_in_run: dict[_Key, SameWrite] = {}
 
+    @property
+    def evicted(self) -> int:
+        """Writes of this run forgotten for want of room."""
+        return self._own.evicted
+
     def start_over(self) -> None:
         """A user turn begins: writes of this run may be asked for again."""
         self._own = Recent[_Key, _Write](MAX_WRITES)
