@@ -420,6 +420,12 @@ def test_unsupported_type_has_a_reason_and_shows_nothing() -> None:
         assert [None, None] == [caught.value.__cause__, caught.value.__context__]
 
 
+def test_long_text_with_half_a_surrogate_pair_is_hashed_too() -> None:
+    """Such text has no UTF-8; it is equal to itself and to nothing else all the same."""
+    assert Opaque.of("\ud800") == Opaque.of("\ud800") == Opaque.of(b"\xed\xa0\x80")
+    assert Opaque.of("\ud800") != Opaque.of("\ud801")
+
+
 def test_dict_whose_keys_become_one_has_no_form() -> None:
     """Two keys that are one in canonical form give a reason, not the one or the other."""
     for value in ({"\ud83d\ude00": 1, "\U0001f600": 2}, {float("nan"): 1, float("nan"): 2}):
