@@ -17,6 +17,7 @@ from otel_loopguard.model import (
     DeniedBy,
     Effect,
     ErrorCategory,
+    Extent,
     Kind,
     Mark,
     Outcome,
@@ -30,7 +31,7 @@ from otel_loopguard.model import (
 )
 from otel_loopguard.policy import load
 from otel_loopguard.tracker import Limits, Observation, Tracker
-from tests.detectors.feeding import POLICY, UNSEEN, Run, item, page, state
+from tests.detectors.feeding import POLICY, UNSEEN, Run, digest, item, page, state
 
 # --- would_complete: unscorable ---------------------------------------------------------------------------
 
@@ -298,6 +299,7 @@ def _without_content(call: ToolCall, seen: Observation) -> ToolCall:
         progress_rule=seen.rule,
         terminal=seen.terminal,
         new_items=seen.new_items,
+        covered=seen.covered,
     )
     return msgspec.structs.replace(call, facts=facts)
 
@@ -311,6 +313,9 @@ SIGNALS = {
     "tool": st.none(),
     "write": st.none(),
     "think": st.none(),
+    "lines": st.sampled_from([Signals(extent=Extent("f" * 32, start, start + 10.0)) for start in (0.0, 5.0, 10.0)]),
+    "paid": st.none(),
+    "send": st.none(),
 }
 
 
@@ -335,10 +340,14 @@ def test_attributes_carry_everything(actions: list[Any]) -> None:
         inside.user_turn += place == "user"
         sibling = place == "sibling" and bool(inside.calls) and inside.calls[-1].agent == agent
         if ending == "ok":
-            inside.call(tool, arguments, result, signals=signals, sibling=sibling, agent=agent)
+            state_digest = digest("state") if result == "r" else None
+            inside.call(
+                tool, arguments, result, signals=signals, sibling=sibling, agent=agent, state_digest=state_digest
+            )
         elif ending in {"failed", "transient"}:
             category = ErrorCategory.TRANSIENT if ending == "transient" else ErrorCategory.BUSINESS
-            inside.fail(tool, arguments, error_category=category, sibling=sibling, agent=agent)
+            text = digest("error", result)
+            inside.fail(tool, arguments, error_category=category, sibling=sibling, agent=agent, error_digest=text)
         else:
             by = DeniedBy.GUARD if ending == "guarded" else DeniedBy.OTHER
             inside.refuse(tool, arguments, by=by, sibling=sibling, agent=agent)

@@ -45,6 +45,9 @@ tools:
   strict: {effect: read, allowed_repeats: 1}
   patient: {effect: read, allowed_repeats: 4}
   dice: {parallel: run}
+  lines: {effect: read, range: {key: path, start: from, length: count}}
+  paid: {max_calls: 4}
+  send: {effect: write, business_key: [to]}
 """
 
 
