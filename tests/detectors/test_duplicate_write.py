@@ -138,6 +138,16 @@ def test_siblings_are_parallel_duplicates() -> None:
     assert [(Severity.DUPLICATE_WRITE, 2, 2)] == _severities([_pay("k1", turn=1), _pay("k2", turn=1)], 2)
 
 
+def test_siblings_without_arguments_are_taken_for_equal() -> None:
+    """Of one turn and one business key, nothing else known of them: asked for at one time."""
+    run = Run(POLICY)
+    for _ in range(2):
+        run.call("pay", None, "ok", sibling=True, business_digest="b" * 32)
+    assert KIND not in run.kinds()
+    run.call("pay", None, "ok", business_digest="b" * 32)
+    assert 3 == run.first(KIND)
+
+
 def test_user_turn_clears_and_attempt_does_not() -> None:
     """The user may ask for it again; a second attempt at the same request may not make it again."""
     assert [] == _severities([_mail(user_turn=1), _mail(user_turn=2)], None)
