@@ -256,6 +256,7 @@ class Flag(Word):
     NO_TOOL_SPANS = "no_tool_spans"
     CONFLICTING_COPIES = "conflicting_copies"
     BAD_ATTRIBUTES = "bad_attributes"
+    FINDINGS_DROPPED = "findings_dropped"
 
 
 # --- What is received -------------------------------------------------------------------------------

@@ -69,6 +69,8 @@ def judge(run: Run, policy: Policy, *, memory: BusinessMemory | None = None) -> 
     flags = set(run.flags)
     if findings != claimed:
         flags.add(Flag.GAP_IN_FINDING)
+    if tracker.evictions.findings:
+        flags.add(Flag.FINDINGS_DROPPED)
     loops = [finding for finding in findings if finding.severity is Severity.LOOP]
     finding_at = min([finding.at_call for finding in loops], default=None)
     looped = {digest for finding in loops for digest in finding.digests}

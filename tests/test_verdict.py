@@ -255,3 +255,13 @@ def test_the_json_has_the_contracts_field_names() -> None:
     """Consumers read DESIGN 8's names."""
     keys = list(msgspec.json.decode(msgspec.json.encode(judged(call(1)))))
     assert keys == FIELDS.split()
+
+
+def test_findings_that_were_dropped_are_said() -> None:
+    """More than are kept of one severity: the verdict stands, and says that its list is not whole."""
+    calls = [call(2 * n + place, args=str(n), turn=n + 1) for n in range(300) for place in (1, 2)]
+    calls += [call(601 + n, args="stuck", turn=301 + n) for n in range(3)]
+    verdict = judged(*calls)
+    reports = [finding for finding in verdict.findings if finding.severity is Severity.REPORT]
+    assert (verdict.outcome, Flag.FINDINGS_DROPPED in verdict.flags) == (RunOutcome.LOOP, True)
+    assert (len(reports), verdict.first_loop_call) == (256, 603)

@@ -105,6 +105,7 @@ FLAGS: Final = {
     Flag.SEQUENCE_GAP: "numbered calls are missing",
     Flag.GAP_IN_FINDING: "calls are missing inside a finding's own stretch",
     Flag.PRODUCER_NOT_CLOSED: "a producer never said how many calls it made",
+    Flag.FINDINGS_DROPPED: "there were more findings than are listed",
     Flag.RUN_LIMIT: "the run is larger than what is judged at once and was cut",
     Flag.NO_TOOL_SPANS: "no tool spans seen: the instrumentation may not make any, so nothing is known of tool calls",
     Flag.CONFLICTING_COPIES: "one span came in versions that contradict each other",

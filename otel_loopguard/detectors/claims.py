@@ -29,13 +29,15 @@ class Claims:
     """All that was claimed of one run.
 
     Args:
-        limit: findings kept; `dropped` counts those past it.
+        limit: findings kept of each severity, so that many reports never crowd out a loop; `dropped` counts those
+            past it.
     """
 
-    __slots__ = ("_claimed", "_limit", "_wasted", "dropped")
+    __slots__ = ("_claimed", "_kept", "_limit", "_wasted", "dropped")
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
+        self._kept: dict[Severity, int] = {}
         self._claimed: list[_Claimed] = []
         self._wasted = bytearray()
         self.dropped = 0
@@ -51,15 +53,34 @@ class Claims:
         elif claim.kind in claims:
             place = claims[claim.kind]
             if place is not None:
-                self._claimed[place].claim = claim
+                claimed = self._claimed[place]
+                if claim.severity is not claimed.claim.severity:
+                    self._change(claimed, claim, call)
+                claimed.claim = claim
+            elif self._has_room(claim.severity):
+                claims[claim.kind] = self._keep(claim, call)
             return False
-        if len(self._claimed) >= self._limit:
+        if self._has_room(claim.severity):
+            claims[claim.kind] = self._keep(claim, call)
+        else:
             claims[claim.kind] = None
             self.dropped += 1
-        else:
-            claims[claim.kind] = len(self._claimed)
-            self._claimed.append(_Claimed(claim, call.number))
         return True
+
+    def _has_room(self, severity: Severity) -> bool:
+        return self._kept.get(severity, 0) < self._limit
+
+    def _keep(self, claim: Claim, call: ToolCall) -> int:
+        self._kept[claim.severity] = self._kept.get(claim.severity, 0) + 1
+        self._claimed.append(_Claimed(claim, call.number))
+        return len(self._claimed) - 1
+
+    def _change(self, claimed: _Claimed, claim: Claim, call: ToolCall) -> None:
+        """A suspicion became a loop, or the other way round: what is claimed became true with this call."""
+        self._kept[claimed.claim.severity] -= 1
+        self._kept[claim.severity] = self._kept.get(claim.severity, 0) + 1
+        if claim.severity is Severity.LOOP:
+            claimed.at_call = call.number
 
     def count_waste(self, stretch: Stretch) -> None:
         """Marks the executed calls of a loop that are not marked yet."""

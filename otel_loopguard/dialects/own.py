@@ -39,7 +39,10 @@ _HEX32: Final = re.compile(r"[0-9a-f]{32}")
 _HEX8: Final = re.compile(r"[0-9a-f]{8}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 _POLICY: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}@[A-Za-z0-9_.:/-]{1,128}")
-_RULE: Final = re.compile(r"[A-Za-z0-9_.:/\[\]*-]{1,128} (?:increases|changes|shrinks|new_items|in_order|reaches)")
+_RULE: Final = re.compile(
+    r"[A-Za-z0-9_.:/\[\]*-]{1,128} (?:increases|changes|shrinks|new_items|in_order|reaches)|new_items|cursor"
+)
+"""A declared rule's label, or what a pager was judged by."""
 _E = TypeVar("_E", bound=StrEnum)
 
 

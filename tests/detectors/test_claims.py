@@ -89,3 +89,32 @@ def test_wasted_calls_count_once() -> None:
     claims.count_waste(of)
     assert frozenset({*numbers[2:], 301}) == claims.wasted_calls
     assert [] == of.unlisted
+
+
+def test_reports_never_crowd_out_a_loop() -> None:
+    """Each severity has room of its own: an agent that doubles its parallel reads for days may still get stuck."""
+    claims = Claims(limit=2)
+    for number in (1, 2, 3):
+        of = stretch(call(number))
+        claims.note(claim(Kind.PARALLEL_DUPLICATE, of, severity=Severity.REPORT), call(number))
+    claims.note(claim(Kind.EXACT_REPEAT, stretch(call(4))), call(4))
+    kinds = [finding.kind for finding in claims.findings()]
+    assert ([Kind.PARALLEL_DUPLICATE, Kind.PARALLEL_DUPLICATE, Kind.EXACT_REPEAT], 1) == (kinds, claims.dropped)
+
+
+def test_a_dropped_suspicion_that_becomes_a_loop_is_kept() -> None:
+    """There was no room for the suspicion; the loop has some, and became true when it became a loop."""
+    claims, of = Claims(limit=1), stretch(call(2), call(3), call(4))
+    claims.note(claim(Kind.SAME_RESULT, stretch(call(1)), severity=Severity.SUSPECT), call(1))
+    claims.note(claim(Kind.NEAR_REPEAT, of, severity=Severity.SUSPECT), call(3))
+    claims.note(claim(Kind.NEAR_REPEAT, of, severity=Severity.LOOP), call(4))
+    assert [(Kind.SAME_RESULT, 1), (Kind.NEAR_REPEAT, 4)] == [(f.kind, f.at_call) for f in claims.findings()]
+
+
+def test_a_loop_that_was_a_suspicion_became_true_with_the_call_that_made_it_one() -> None:
+    """Until then nobody could be sure."""
+    claims, of = Claims(limit=9), stretch(call(1), call(2), call(3), call(4))
+    claims.note(claim(Kind.NEAR_REPEAT, of, severity=Severity.SUSPECT), call(3))
+    claims.note(claim(Kind.NEAR_REPEAT, of, severity=Severity.LOOP), call(4))
+    claims.note(claim(Kind.NEAR_REPEAT, of, severity=Severity.LOOP, count=9), call(5))
+    assert [(4, 9)] == [(f.at_call, f.count) for f in claims.findings()]

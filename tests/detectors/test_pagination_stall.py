@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from otel_loopguard import policy
 from otel_loopguard.model import Kind, Progress, Severity
 from tests.detectors.feeding import Run, cursor_only, page
+from tests.detectors.variants import call, check
 
 
 @pytest.mark.parametrize(("stalled", "expected"), [(1, None), (2, 4), (3, 4)])
@@ -201,3 +205,15 @@ def test_no_items_known() -> None:
     assert run.tracker.new_items_observed is None
     run.call("pages", "1", "p1", signals=page())
     assert run.tracker.new_items_observed is False
+
+
+@pytest.mark.parametrize("pagination", [{"cursor": "next", "items": "rows[].id"}, {"cursor": "next"}])
+def test_pages_are_told_apart_from_their_attributes_too(pagination: dict[str, str]) -> None:
+    """A scorer that gets no content must find what replay finds, and must not take our own rules for forged ones."""
+    document = {"version": 1, "policy": "p", "policy_version": "1", "tools": {"page": {"pagination": pagination}}}
+    under = policy.load(json.dumps(document))
+    stalls = [2, 2] if "items" not in pagination else [3, 4]
+    records = [
+        call("page", {"p": n}, {"rows": [{"id": 1}], "next": f"c{leads}"}) for n, leads in enumerate([1, 2, *stalls])
+    ]
+    check(records, {Kind.PAGINATION_STALL: 3 if "items" in pagination else 4}, policy=under)
