@@ -1,6 +1,6 @@
 """Prints what the tracker costs: its time against one bare SDK span, and its memory for a long run.
 
-Goal: one `observe` with all detectors costs at most half of one span (start, 5 attributes, end, no processor),
+Goal: one `observe` with all detectors costs at most one span (start, 5 attributes, end, no processor),
 whatever the length of the run. Ratios inside one output mean something; absolute figures do not.
 """
 
