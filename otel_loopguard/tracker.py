@@ -343,7 +343,7 @@ class Tracker:
             again or progress is Progress.UNCHANGED or (progress is Progress.ADVANCED and record.had(answer.value))
         )
         moved_on = progress is Progress.ADVANCED and rule is not None
-        told = known and not moved_on and _is_telling(facts)
+        told = known and not moved_on and _is_telling(facts) and self._tally.has_answered_otherwise(call)
         self._raise_barrier(
             agent, call, answer, again=repeated or told, count=0 if again else record.count, rewrite=repeated
         )

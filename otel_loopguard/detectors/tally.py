@@ -55,11 +55,13 @@ class Tally:
         answers: answers remembered.
     """
 
-    __slots__ = ("_answers", "_spent", "_starts", "_state", "writes")
+    __slots__ = ("_answers", "_first", "_spent", "_starts", "_state", "writes")
 
     def __init__(self, memory: BusinessMemory, *, answers: int) -> None:
         self.writes = Writes(memory)
         self._answers = Recent[_AnswerKey, int](answers)
+        self._first = Recent[_AnswerKey, str](answers)
+        """The one answer of a tool to an agent; empty where it has given several."""
         self._spent = Recent[str, Stretch](MAX_BUDGETED)
         self._state = State()
         self._starts = 0
@@ -92,9 +94,25 @@ class Tally:
             since = answers.promote(key)
             if since is None:
                 answers.add(key, hard)
+                if not answer.failing:
+                    self._note_answer(key[:2], digest)
                 return False
         answers.latest[key] = hard
         return since == hard
+
+    def _note_answer(self, tool: _AnswerKey, digest: str) -> None:
+        seen = self._first
+        if tool not in seen.latest and seen.promote(tool) is None:
+            seen.add(tool, digest)
+        elif seen.latest[tool] != digest:
+            seen.latest[tool] = ""
+
+    def has_answered_otherwise(self, call: ToolCall) -> bool:
+        """Tells whether a tool has given the agent another answer too.
+
+        One that never did says nothing by its answer: it may be how it acknowledges an edit.
+        """
+        return self._first.peek((call.agent, call.facts.tool)) == ""
 
     def take(
         self, agent: Agent, call: ToolCall, answer: Answer, contract: ToolContract, *, known: bool | None, hard: int

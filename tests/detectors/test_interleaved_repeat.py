@@ -137,11 +137,21 @@ def test_repeats_of_earlier_calls_are_stalled() -> None:
 def test_known_answers_are_stalled(words: int | None, *, found: bool) -> None:
     """A reworded search that brings the known list brings nothing; a short "updated" may be a deed."""
     run = Run()
+    run.call("search", "other", "another list", result_words=words)
     run.call("search", "first", "the list", result_words=words)
     for number in range(3):
         run.call("status", "a", "same")
         run.call("search", f"reworded {number}", "the list", result_words=words)
-    assert found is ((Severity.LOOP, 6) in _severities(run))
+    assert found is ((Severity.LOOP, 7) in _severities(run))
+
+
+def test_tool_with_one_answer_only_may_acknowledge() -> None:
+    """Edit, test, edit, test: a tool that answers every edit alike, at length, brings no known answer by that."""
+    run = Run()
+    for number in range(9):
+        run.call("edit", f"{number}", "the file was updated", result_words=40)
+        run.call("test", "all", "two failed", result_words=40)
+    assert KIND not in run.kinds()
 
 
 def test_known_before_a_write_is_new_after_it() -> None:

@@ -105,6 +105,7 @@ def test_short_answers_to_other_questions_are_new() -> None:
     """Of "True" for each of fifty items; a long text that is known is not."""
     for words, found in ((1, False), (14, False), (15, True)):
         run = Run()
+        run.call("check", "first", "other", result_words=words)
         for number in range(20):
             run.call("check", f"{number}", "same", result_words=words)
         assert found is (KIND in run.kinds()), words
