@@ -340,17 +340,18 @@ class Tracker:
             stretch, stalled, new_items = None if page.rule is not None else stretch, page.stalled, page.new_items
         barriers_before, covered, counted = self._barriers, None, None
         repeated = (
-            again or progress is Progress.UNCHANGED or (progress is Progress.ADVANCED and record.had(answer.value))
+            again
+            or progress is Progress.UNCHANGED
+            or (progress is Progress.ADVANCED and record.had(answer.value))
+            or (self._across is not None and progress is Progress.FIRST and self._is_known_to_others(key, answer))
         )
         moved_on = progress is Progress.ADVANCED and rule is not None
         told = known and not moved_on and _is_telling(facts) and self._tally.has_answered_otherwise(call)
-        self._raise_barrier(
-            agent, call, answer, again=repeated or told, count=0 if again else record.count, rewrite=repeated
-        )
+        self._raise_barrier(agent, call, answer, again=repeated, count=0 if again else record.count, rewrite=repeated)
         if again:
             self._tally.spend_sibling(call, contract)
         else:
-            self._move(agent, call, answer, stalled=repeated or told)
+            self._move(agent, call, answer, stalled=repeated)
             old = (known and (repeated or told or answer.failing)) and not (answer.waiting or moved_on)
             counted = self._tally.take(agent, call, answer, contract, known=old, hard=self._hard)
             covered = None if counted is None else counted.covered
@@ -394,6 +395,16 @@ class Tracker:
             return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered, **likeness)
         return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered)
 
+    def _is_known_to_others(self, key: _Key, answer: Answer) -> bool:
+        """Tells whether another agent of the run made this call and was given this answer."""
+        if answer.value is None:
+            return False
+        for name in self._agents.latest:
+            other = self._records.peek((name, *key[1:]))
+            if other is not None and name != key[0] and other.answer == answer.value:
+                return True
+        return False
+
     def _count_waste(self, record: Record, lap: Lap | None, across: Lap | None) -> bool:
         """Marks what a call adds to loops that were found, and returns whether it belongs to any."""
         trail, looping = record.trail, False
@@ -415,7 +426,8 @@ class Tracker:
         agent.calls += 1
         if answer.failing or answer.denied:
             return
-        if not stalled:
+        silent = call.facts.effect is Effect.UNKNOWN and answer.result_class is ResultClass.SILENCE
+        if not stalled or silent:  # silence may be a wait, or something that was done
             agent.moved += 1
         if call.facts.effect is Effect.UNKNOWN and answer.result_class in _ACTS:
             self._acts += 1
@@ -446,7 +458,8 @@ class Tracker:
             agent: whose call it is.
             call: the call.
             answer: what it gave back.
-            again: True where it brought nothing new: an equal call's answer, or one that its tool had given before.
+            again: True where it repeats an equal call with an answer that this call had given before. A known answer
+                to another call is no proof that nothing was done: editors and shells answer many things alike.
             count: how many equal calls with equal answers in a row, 0 for an equal sibling.
             rewrite: True where it repeats an equal call with an equal answer.
         """
@@ -454,6 +467,7 @@ class Tracker:
             # An outage may be over by the next look, and what is done meanwhile is waiting.
             if call.facts.error_category is ErrorCategory.TRANSIENT:
                 self._barriers += 1
+                agent.raised += 1
             return
         if not answer.executed:
             return
@@ -465,8 +479,10 @@ class Tracker:
                 self._hard += 1
                 agent.own += 1
                 self._barriers += 1
+                agent.raised += 1
         elif answer.waiting or (effect is Effect.UNKNOWN and not again):
             self._barriers += 1
+            agent.raised += 1
 
     def _wait(self, record: Record, call: ToolCall, contract: ToolContract, *, sibling: bool) -> bool | None:
         """Brings a declared poller's wait up to date and returns whether its answer is terminal."""

@@ -48,6 +48,7 @@ class Agent:
         "moved",
         "outages",
         "own",
+        "raised",
         "round",
         "since",
         "starts",
@@ -56,7 +57,7 @@ class Agent:
     def __init__(self, *, first_round: int, hard: int) -> None:
         self._turn = self.lap_turn = self._well_turn = -1
         self.round = self.calls = self.moved = first_round
-        self.own = 0
+        self.own = self.raised = 0
         self._others = hard
         self.laps = Laps()
         self._supposed = Suppositions()

@@ -100,6 +100,7 @@ class Record:
     """
 
     __slots__ = (
+        "_at",
         "_consecutive",
         "_counted",
         "_head",
@@ -134,6 +135,7 @@ class Record:
         self.turn = -1
         self.terminal: bool | None = None
         self._round = -1
+        self._at: Place | None = None
         self._mark: Mark | None = None
         self._marked: Hashable | None = None
         self._marks: dict[Hashable, Mark] | None = None
@@ -193,8 +195,8 @@ class Record:
                 return Progress.UNKNOWN, None, False
         else:
             self.turn = call.turn
-            self._consecutive = self._round == in_round - 1
-            self._round = in_round
+            self._consecutive = self.is_next(in_round, now)
+            self._round, self._at = in_round, now
             self._counted = False
             self._head, self.siblings = call, None
         was_first, self.first = self.first, False
@@ -295,14 +297,14 @@ class Record:
         """Returns the mark of this call with its last answer, if it has one."""
         return self._mark if self._marked == self.answer else None
 
-    def next_count(self, in_round: int) -> int:
+    def next_count(self, in_round: int, now: Place) -> int:
         """Returns how many equal answers in a row one more in a round would be."""
-        goes_on = self._round == in_round - 1 or self.waiting
+        goes_on = self.is_next(in_round, now) or self.waiting
         return self.count + 1 if goes_on and self.count else 1
 
-    def is_next(self, in_round: int) -> bool:
-        """Tells whether the last call was in the round before this one."""
-        return self._round == in_round - 1
+    def is_next(self, in_round: int, now: Place) -> bool:
+        """Tells whether the last call was in the round before this one, and no other agent changed anything since."""
+        return self._round == in_round - 1 and self._at is not None and self._at.others == now.others
 
     def left_a_loop(self) -> bool:
         """Tells whether the last consecutive rounds are a loop."""

@@ -23,4 +23,5 @@ class Cycle:
         lap = step.lap
         if lap is None or lap.stretch.is_claimed(self.kind):
             return None
-        return Claim(self.kind, Severity.LOOP, lap.stretch, lap.count, period=lap.period)
+        severity = Severity.SUSPECT if lap.stretch.silent else Severity.LOOP
+        return Claim(self.kind, severity, lap.stretch, lap.count, period=lap.period)

@@ -51,7 +51,7 @@ class Standing(NamedTuple):
 
 def of_repeats(record: Record, standing: Standing, contract: ToolContract) -> Iterator[Foreseen]:
     """Yields what an unchanged answer would make of the equal calls before it."""
-    count = record.next_count(standing.in_round)
+    count = record.next_count(standing.in_round, standing.now)
     if record.waiting:
         if contract.polling is not None:
             yield Foreseen(Kind.STALLED_POLL, count - contract.polling.max_unchanged - 1, count)
@@ -62,7 +62,7 @@ def of_repeats(record: Record, standing: Standing, contract: ToolContract) -> It
     trail, before = record.trail, standing.before
     times = 2 if trail is None else trail.times + 1
     between = PARTED if before is None else gap(before, standing.now, contract.window)
-    left = not record.is_next(standing.in_round) and (before is None or before.acts == standing.now.acts)
+    left = not record.is_next(standing.in_round, standing.now) and (before is None or before.acts == standing.now.acts)
     if (left and record.left_a_loop()) or (trail is not None and trail.would_relapse(between, left=left)):
         yield Foreseen(Kind.RELAPSE, 0 if trail is None else trail.returns, times)
     yield Foreseen(Kind.ERROR_REPEAT if record.failing else Kind.EXACT_REPEAT, count - allowed - 1, count)

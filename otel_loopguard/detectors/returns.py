@@ -27,20 +27,23 @@ class Place:
     """Where one turn of an agent stood in the run when it ended; as long as it goes on, where it began.
 
     `calls` and `moved` count the agent's calls and those that brought something new; `barriers` and `acts` the
-    run's barriers and its acknowledged or silent calls of unknown effect.
+    run's barriers and its acknowledged or silent calls of unknown effect; `others` the barriers that other agents,
+    or a user turn, raised.
     """
 
-    __slots__ = ("acts", "agent", "barriers", "calls", "moved")
+    __slots__ = ("acts", "agent", "barriers", "calls", "moved", "others")
 
     def __init__(self, agent: Agent, barriers: int, acts: int) -> None:
         self.agent = agent
         self.calls, self.moved = agent.calls, agent.moved
         self.barriers, self.acts = barriers, acts
+        self.others = barriers - agent.raised
 
     def close(self, barriers: int, acts: int) -> None:
         """The turn is over: from now on this says where it ended."""
         self.calls, self.moved = self.agent.calls, self.agent.moved
         self.barriers, self.acts = barriers, acts
+        self.others = barriers - self.agent.raised
 
 
 def gap(before: Place, now: Place, window: int) -> int:

@@ -218,7 +218,7 @@ class Laps:
 
         Returns:
             (rounds past the one that makes it, negative before it; period; full periods then) of the period that is
-            furthest; None where the round would come round to nothing, or only in silence. Rounds of several calls
+            furthest; None where the round would come round to nothing, or in silence. Rounds of several calls
             are left out.
         """
         opened = self._open + 1
@@ -239,13 +239,13 @@ class Laps:
         return best
 
     def _goes_round(self, period: int) -> bool:
-        """True if the last period holds more than one call and something else than silence; across, two agents."""
+        """True if the last period holds several calls, across also agents, and no silence, which is only suspect."""
         calls = [call for back in range(period) for call in self._round(back)]
         if self._across and len({call.agent for call in calls}) == 1:
             return False
         if len({call.facts.call_digest for call in calls}) == 1:
             return False
-        return not all(is_silent(call.facts) for call in calls)
+        return not any(is_silent(call.facts) for call in calls)
 
     def _round(self, back: int) -> list[ToolCall]:
         calls = self._calls[(self._open - back) % _KEPT]

@@ -48,17 +48,18 @@ class Stretch:
     `count` counts rounds (equal siblings once), periods in a cycle, or stalled pages. `spared` is how many of
     the first members were not wasted. `claims` holds each kind claimed on it with the place of its finding
     (None where there was no room). `loop` is set once a finding of severity loop rests on it; `unlisted` then
-    holds the executed calls that came since and that nobody has taken yet.
+    holds the executed calls that came since and that nobody has taken yet. `silent`: a call of unknown effect in it
+    gave back nothing, so that it may have waited, or done something.
     """
 
-    __slots__ = ("agent", "claims", "count", "digests", "loop", "members", "spared", "tool", "unlisted")
+    __slots__ = ("agent", "claims", "count", "digests", "loop", "members", "silent", "spared", "tool", "unlisted")
 
     def __init__(self, tool: str, agent: str, digests: tuple[str, ...], *, spared: int = 1) -> None:
         self.tool, self.agent, self.digests, self.spared = tool, agent, digests, spared
         self.count = 1
         self.members: list[Member] = []
         self.claims: dict[Kind, int | None] | None = None
-        self.loop = False
+        self.loop = self.silent = False
         self.unlisted: list[int] = []
 
     def is_claimed(self, kind: Kind) -> bool:
@@ -68,6 +69,8 @@ class Stretch:
     def add(self, call: ToolCall) -> None:
         """Appends one call; once the stretch is claimed, it is listed only while there is room."""
         executed = call.executed
+        if is_silent(call.facts):
+            self.silent = True
         if len(self.members) < (MAX_HELD_CALLS if self.claims is None else MAX_LISTED_CALLS):
             self.members.append(Member(call.number, call.facts.call_id, executed))
         if executed and self.loop:

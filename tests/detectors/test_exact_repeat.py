@@ -389,3 +389,25 @@ def test_call_not_dispatched_and_without_outcome_is_no_evidence() -> None:
     run.repeat(4, result=UNSEEN, outcome=Outcome.UNKNOWN, dispatched=False)
     assert set() == run.kinds()
     assert frozenset() == run.tracker.wasted_calls
+
+
+def test_another_agents_work_parts_rounds() -> None:
+    """A coder edits and a tester tests: each test looks at something else, though all fail alike."""
+    run = Run()
+    for number in range(12):
+        run.call("edit", f"{number}", f"edited {number} lines", agent="coder")
+        run.call("run_tests", "a", "1 failed", agent="tester")
+    assert set() == {finding.kind for finding in run.tracker.findings() if finding.severity is Severity.LOOP}
+
+
+def test_another_agents_read_or_repeat_parts_nothing() -> None:
+    """Looking changes nothing, and neither does asking what was asked before."""
+    run = Run()
+    for number in range(3):
+        run.call("read", f"{number}", f"{number}", agent="other")
+        run.call("status", "a", "same", agent="agent")
+    assert 6 == run.first(Kind.EXACT_REPEAT)
+    both = Run()
+    for number in range(6):
+        both.call("status", "a", "same", agent="ab"[number % 2])
+    assert 5 == both.first(Kind.EXACT_REPEAT)

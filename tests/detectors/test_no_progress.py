@@ -111,6 +111,14 @@ def test_short_answers_to_other_questions_are_new() -> None:
         assert found is (KIND in run.kinds()), words
 
 
+def test_a_tool_with_one_answer_may_acknowledge() -> None:
+    """A tool that answers twenty edits alike, at length, says by that nothing about progress."""
+    run = Run()
+    for number in range(20):
+        run.call("edit", f"{number}", "the file was updated", result_words=40)
+    assert KIND not in run.kinds()
+
+
 def test_after_a_write_everything_may_be_new() -> None:
     """Read all, change one thing, read all again."""
     check([*_reads("abcdef"), call("write", {"n": 1}, "ok"), *_reads("abcdef")], {KIND: None}, policy=READS)
