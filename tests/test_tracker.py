@@ -477,11 +477,11 @@ def test_items_are_bounded() -> None:
 def test_findings_are_in_order() -> None:
     """By the call at which they became true, then by kind."""
     run = Run()
-    for number in range(6):
-        run.call("ask", "x", "y", agent="ab"[number % 2])
+    for number in range(7):
+        run.call("ask", "xz"[number % 2], "y", agent="ab"[number % 2])
     found = [(finding.at_call, finding.kind) for finding in run.tracker.findings()]
     assert sorted(found) == found
-    assert [(5, "exact_repeat"), (6, "exact_repeat"), (6, "handoff_cycle")] == found
+    assert [(6, "exact_repeat"), (6, "handoff_cycle"), (7, "exact_repeat")] == found
 
 
 def test_registry_names_each_kind_once() -> None:

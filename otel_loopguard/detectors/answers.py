@@ -205,7 +205,7 @@ class Record:
         if not (self._consecutive or answer.waiting):
             self._left, self._rounds = True, self.stretch or self._rounds
             self.count, self.stretch = 0, None
-        if answer.value is None or (same is None and self.answer is not None):
+        if answer.value is None:
             if answer.denied and not answer.guarded:
                 self._refuse(call)
             return progress, rule, False
@@ -242,13 +242,13 @@ class Record:
         if answer.value is None or self.answer is None:
             return Progress.UNKNOWN, None, None
         if told is Progress.UNKNOWN and rule is not None and answer.value != self.answer:
-            return told, rule, None
+            return told, rule, False
         if self._signals is not None and facts.signals is not None and not (answer.failing or self.failing):
             progress, rule = contract.compare(self._signals, facts.signals, seen=self._items or ())
             if progress is not Progress.UNKNOWN:
                 return progress, rule, progress is Progress.UNCHANGED
             if rule is not None and answer.value != self.answer:
-                return Progress.UNKNOWN, rule, None
+                return Progress.UNKNOWN, rule, False
         if answer.value == self.answer:
             return Progress.UNCHANGED, None, True
         return (Progress.UNKNOWN if answer.failing else Progress.ADVANCED), None, False

@@ -190,7 +190,8 @@ class Laps:
     def _begin_stretch(self, period: int) -> Stretch | None:
         """Builds the stretch from the rounds before the open one.
 
-        None where every answer was silence, which is no evidence, and across agents where only one took part.
+        None where every answer was silence, which is no evidence, where one call alone came back with one answer
+        after the other, and across agents where only one took part.
         """
         before = [self._round(back) for back in range(MIN_PERIODS * period - 1, 0, -1)]
         first = before[:period]
@@ -198,10 +199,13 @@ class Laps:
             return None
         if all(is_silent(call.facts) for calls in first for call in calls):
             return None
+        digests = tuple(dict.fromkeys(call.facts.call_digest or "" for calls in first for call in calls))
+        if len(digests) == 1:
+            return None
         stretch = Stretch(
             first[0][0].facts.tool,
             first[0][0].agent,
-            tuple(dict.fromkeys(call.facts.call_digest or "" for calls in first for call in calls)),
+            digests,
             spared=sum(len(calls) for calls in first),
         )
         for calls in before:

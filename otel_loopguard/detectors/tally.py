@@ -39,7 +39,7 @@ class Counted(NamedTuple):
     """The steps that left the application's state as it is; `count` of them."""
     known_answers: Stretch | None = None
     failures: Failures | None = None
-    """Of a failing call: its agent's failures in a row."""
+    """Of a call that failed, and not in passing: its agent's failures in a row."""
     outage: Stretch | None = None
     reread: Stretch | None = None
     covered: bool | None = None
@@ -146,7 +146,7 @@ class Tally:
         if (contract.range is not None or facts.covered is not None) and not (answer.failing or answer.denied):
             covered, reread = agent.reader_of(contract, hard).take(call)
         spent = self._spend(call) if contract.max_calls is not None and answer.executed else None
-        failures = agent.failures if answer.failing else None
+        failures = agent.failures if answer.failing and outage is None else None
         if (
             known_answers is None
             and failures is None

@@ -68,6 +68,24 @@ def test_one_call_alone_is_no_cycle() -> None:
     assert {Kind.EXACT_REPEAT} == run.kinds()
 
 
+def test_one_round_of_several_calls_is_no_cycle() -> None:
+    """Each of its calls is an exact repeat; a period of one round is none of two."""
+    run = Run()
+    for _ in range(12):
+        run.call("left", "a", "one")
+        run.call("right", "b", "two", sibling=True)
+    assert {Kind.EXACT_REPEAT} == run.kinds()
+
+
+@pytest.mark.parametrize("agents", ["a", "ab", "abc"])
+def test_one_call_whose_answer_comes_and_goes_is_quiet(agents: str) -> None:
+    """A watched service that flaps brings news with each answer, whoever looks."""
+    run = Run()
+    for number in range(24):
+        run.call("status", "web", ("up", "down", "slow")[number % 3], agent=agents[number % len(agents)])
+    assert not {Kind.CYCLE, Kind.HANDOFF_CYCLE} & run.kinds()
+
+
 def test_repeats_inside_a_period_are_allowed() -> None:
     """A period may hold a call twice, as long as it is not one call alone."""
     run = Run()

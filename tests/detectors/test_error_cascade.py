@@ -71,6 +71,15 @@ def test_passing_errors_are_an_outage() -> None:
     assert KIND not in run.kinds()
 
 
+def test_passing_error_says_nothing_of_the_failures_before_it() -> None:
+    """Being refused permission stays suspect, whatever fails next."""
+    run = Run()
+    for number in range(5):
+        run.fail("ab"[number % 2], f"{number}", error_digest=digest("no"), error_category=ErrorCategory.PERMISSION)
+    run.fail("b", "9", error_category=ErrorCategory.TRANSIENT)
+    assert KIND not in run.kinds()
+
+
 def test_agents_and_user_turns_are_apart() -> None:
     """Each agent's failures are its own, and a user turn starts over."""
     agents = Run()

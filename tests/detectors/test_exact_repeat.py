@@ -362,6 +362,16 @@ def test_rule_without_its_value_is_unknown() -> None:
     assert [Progress.FIRST, *[Progress.UNKNOWN] * 3] == run.progress()
 
 
+def test_rule_without_its_value_compares_with_the_last_answer() -> None:
+    """What another answer came between is not "in a row", and the answer before it no longer stands."""
+    run = Run()
+    for answer, version in (("a", 1), ("a", 1), ("other", None), ("a", 1), ("a", 1)):
+        run.call("order", "A12", answer, signals=Signals(marks=(Mark("version increases", version),)))
+    assert set() == run.kinds()
+    run.call("order", "A12", "a", signals=Signals(marks=(Mark("version increases", 1),)))
+    assert {Kind.EXACT_REPEAT} == run.kinds()
+
+
 def test_producers_progress_is_believed() -> None:
     """A scorer sees no content: what the producer computed with it decides over digests."""
     run = Run()
