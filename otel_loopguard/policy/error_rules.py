@@ -9,6 +9,7 @@ is looked at. Nothing here raises; no text is kept.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -17,17 +18,25 @@ from otel_loopguard.model import ErrorCategory
 from otel_loopguard.policy.texts import (
     ACK_ENDINGS,
     ACK_PHRASES,
+    ACTS,
+    ACTS_ON_THINGS,
     BARE,
     CODES,
+    DIRECTIONS,
+    ECHO,
+    ECHO_PREFIXES,
     ERROR_HINTS,
     ERRORS,
     ERRORS_IN_SHORT,
     MAX_ACK_WORDS,
+    MAX_ECHO_WORDS,
     NO_ERROR,
     NOT_ACK,
+    NOT_ECHO,
     NOT_FOUND,
     NOT_FOUND_HINTS,
     TEXTS,
+    TURNS,
     TYPES,
     WORD,
 )
@@ -125,12 +134,38 @@ class ErrorRules(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         if len(text) > MAX_ACK:
             return False
         words = WORD.findall(text.casefold())
+        if is_echo(text, words):
+            return True
         if not words or len(words) > MAX_ACK_WORDS or not BARE.fullmatch(text):
             return False
         if " ".join(words) in ACK_PHRASES:
             return True
         # A subject and a verb: "note stored", "transfer successful", "saved the file successfully".
         return not NOT_ACK & set(words) and (words[-1] in ACK_ENDINGS or words[0] == "successfully")
+
+
+def is_echo(text: str, words: Sequence[str]) -> bool:
+    """True if a short text repeats the action in the past tense and no more: "Clicked Next", "slept 10 s".
+
+    Args:
+        text: the whole text.
+        words: its words, lower case.
+
+    Verbs that may as well be the state of a thing asked about ("shipped", "closed", "set to 5") are no echo unless
+    "the", a direction or a word such as "done" says that something was done.
+    """
+    done = bool(words) and words[0] in ECHO_PREFIXES
+    said = words[1:] if done else words
+    if not said or len(words) > MAX_ECHO_WORDS or not ECHO.fullmatch(text) or (NOT_ACK | NOT_ECHO) & set(words):
+        return False
+    if sum(any(sign.isdigit() for sign in word) for word in said) > 1:
+        return False
+    verb, rest = said[0], said[1:]
+    if verb in ACTS:
+        return True
+    if verb not in ACTS_ON_THINGS or not rest:
+        return False
+    return done or rest[0] == "the" or (verb in TURNS and rest[0] in DIRECTIONS)
 
 
 def first_line(text: str) -> str:

@@ -177,3 +177,34 @@ NOT_ACK: Final = frozenset({
     "isn't", "never", "no", "none", "not", "nothing", "or", "partially", "unless", "wasn't", "were", "weren't", "when",
     "where", "who", "won't",
 })  # fmt: skip
+
+# --- Echoes: the action in the past tense, and no more --------------------------------------------------
+
+ECHO: Final = re.compile(
+    r"\s*(?:(?:done|ok|okay|success)[,:!.]\s+)?[^\W\d](?:[\w \t'\"()\[\]#/%+✓✔✅-]|\.(?=\w))*[.!]?\s*", re.IGNORECASE
+)
+"""One sentence of one line, "Done: " before it perhaps, without any other sign behind which data would stand."""
+MAX_ECHO_WORDS: Final = 8
+ECHO_PREFIXES: Final = frozenset({"done", "ok", "okay", "success", "successfully"})
+ACTS: Final = frozenset({
+    "clicked", "dragged", "hovered", "navigated", "pasted", "pressed", "redid", "scrolled", "slept", "swiped",
+    "tapped", "toggled", "typed", "undid", "waited", "zoomed",
+})  # fmt: skip
+"""What is done and is never the state of a thing."""
+ACTS_ON_THINGS: Final = frozenset({
+    "added", "appended", "closed", "copied", "created", "deleted", "dropped", "edited", "entered", "executed", "filled",
+    "focused", "handed", "inserted", "launched", "moved", "opened", "placed", "played", "put", "refreshed", "reloaded",
+    "removed", "renamed", "replaced", "restarted", "rotated", "saved", "selected", "sent", "set", "started", "stopped",
+    "submitted", "switched", "transferred", "turned", "undone", "updated", "wrote",
+})  # fmt: skip
+"""What may be a state as well: "closed", "Sent to Ana", "Updated 5 minutes ago"."""
+TURNS: Final = frozenset({"moved", "rotated", "turned"})
+DIRECTIONS: Final = frozenset({
+    "ahead", "back", "backward", "backwards", "down", "east", "forward", "forwards", "left", "north", "right", "south",
+    "up", "west",
+})  # fmt: skip
+NOT_ECHO: Final = frozenset({
+    "ago", "and", "are", "because", "by", "found", "has", "have", "is", "now", "of", "pending", "returned", "shows",
+    "still", "times", "until", "was", "which", "with", "yesterday", "today",
+})  # fmt: skip
+"""What brings more than the action: a count, an author, a time, what came of it."""

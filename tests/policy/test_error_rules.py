@@ -190,6 +190,32 @@ def test_a_text_that_says_more_than_done(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["Clicked Next", "clicked", "Scrolled down 500 pixels", "Pressed key Tab", "slept 10 s", "toggled", "typed 'hello'",
+     "Undid last change", "Waited for 10 seconds.", "Clicked element [12]", "OK, clicked Next", "Done: toggled",
+     "Moved forward 10", "Opened the page", "done, restarted worker", "Successfully transferred to worker",
+     "Pressed the keys a b c d e"],
+)  # fmt: skip
+def test_an_action_in_the_past_tense_is_an_acknowledgement(text: str) -> None:
+    """A tool that says what it was told to do says no more than "ok"."""
+    assert RULES.is_ack(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["shipped", "delivered", "closed", "started", "enabled", "Sent to Ana", "Set to 21", "Transferred to courier",
+     "Updated 5 minutes ago", "Closed Sunday", "not clicked", "failed to click", "Clicked but nothing happened",
+     "Clicked Next: 3 results", "Clicked Next. Page 3 is open", "Clicked. Page opened", "Clicked 14 times",
+     "Scrolled 3 of 9", "scrolled 3 9", "Waited 10 s, still pending", "Waited until it was ready", "timed out",
+     "Volume up", "United Airlines", "Expected 3 rows", "Typed\nhello", "Moved house",
+     "Pressed the keys a b c d e f"],
+)  # fmt: skip
+def test_a_state_is_no_acknowledgement(text: str) -> None:
+    """A participle that may be the state of a thing asked about is an answer, and so is what came of an action."""
+    assert not RULES.is_ack(text)
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("Access denied by shield. Reference hidden.", ErrorCategory.PERMISSION),
