@@ -19,7 +19,7 @@ from otel_loopguard.dialects import payload
 from otel_loopguard.dialects.own import OwnAttributes, read_own
 from otel_loopguard.dialects.reading import NOT_CAPTURED, Reading
 from otel_loopguard.digest import NAME_PREFIX, Digester, NameKind, checked_name, looks_like_name
-from otel_loopguard.likeness import count_words, framed, sketch_of
+from otel_loopguard.likeness import count_words, framed, sketch_of, values_of
 from otel_loopguard.model import (
     CallFacts,
     CallRecord,
@@ -250,6 +250,7 @@ class FactsReader:
         if failed and outcome is Outcome.OK and self._policy.errors.in_band:
             outcome = Outcome.ERROR
         text = reading.error_text if failed and reading.error_text is not None else given
+        lost = failed or result_class is ResultClass.NOT_FOUND
         return CallFacts(
             tool=self._name(tool, digester, NameKind.TOOL) or "",
             call_id=None if reading.call_id is None else checked_name(reading.call_id, digester, kind=NameKind.CALL_ID),
@@ -271,7 +272,7 @@ class FactsReader:
             business_digest=business,
             error_digest=_error_digest(reading, contract, digester) if failed else None,
             result_words=count_words(given, MOST_WORDS) if isinstance(given, str) else None,
-            likenesses=None if outcome is Outcome.DENIED else _likenesses(normal, text, contract, digester),
+            likenesses=None if outcome is Outcome.DENIED else _likenesses(normal, text, contract, digester, lost=lost),
             signals=None
             if result_unknown is not None
             else contract.signals(None if call_unknown else arguments.value, result.value, digester),
@@ -354,15 +355,21 @@ def _digest_or_none(tool: str, value: Value, digester: Digester) -> str | None:
         return None
 
 
-def _likenesses(normal: Value, result: Value, contract: ToolContract, digester: Digester) -> Likenesses | None:
-    """What of a call can be compared by likeness; None for short values and structures, which is most calls."""
+def _likenesses(
+    normal: Value, result: Value, contract: ToolContract, digester: Digester, *, lost: bool
+) -> Likenesses | None:
+    """What of a call can be compared by likeness; None for short values and structures, which is most calls.
+
+    `lost`: it failed or found nothing.
+    """
     parts = framed(normal)
     is_text = isinstance(result, str)
-    if (
-        parts is None
-        and not contract.identity_args
-        and not (is_text and count_words(result, COMPARED_WORDS) == COMPARED_WORDS)
-    ):
+    compared = (
+        parts is not None
+        or bool(contract.identity_args)
+        or (is_text and count_words(result, COMPARED_WORDS) == COMPARED_WORDS)
+    )
+    if not (compared or lost):
         return None
     if contract.noop or contract.pattern is not Pattern.PLAIN:
         return None
@@ -371,8 +378,9 @@ def _likenesses(normal: Value, result: Value, contract: ToolContract, digester: 
         arguments=None if parts is None else parts.wording,
         frame=None if parts is None else _digest_or_none(contract.tool, parts.frame, digester),
         identity=None if identity is None else _digest_or_none(contract.tool, identity, digester),
-        result=None if result is None else sketch_of(result),
+        result=None if result is None or not compared else sketch_of(result),
         result_is_text=is_text,
+        values=values_of(normal) if lost else (),
     )
 
 

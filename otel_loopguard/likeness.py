@@ -33,6 +33,9 @@ MAX_LOOKED_AT: Final = 16_384
 MAX_PIECES: Final = 4_096
 """Values of one structure looked at for words."""
 
+MAX_VALUES: Final = 32
+"""Arguments of one call looked at one by one."""
+
 MAX_DEPTH: Final = 32
 """Levels of one structure looked at for words."""
 
@@ -180,6 +183,23 @@ def _frame(value: Value, depth: int) -> Value:
     return value
 
 
+def values_of(arguments: Value) -> tuple[int, ...]:
+    """Returns a hash of each argument: its name and its value, letter case and the width of spaces aside.
+
+    The lowest bit is 1 for a value that is free text, or holds some. Of more than `MAX_VALUES` arguments the first
+    are looked at, of a long value its beginning.
+    """
+    if not isinstance(arguments, Mapping):
+        return () if arguments is None else values_of({"": arguments})
+    hashes = []
+    for name, value in islice(arguments.items(), MAX_VALUES):
+        pieces: list[str] = []
+        _collect(value, pieces, MAX_DEPTH)
+        told = hash((name, *" ".join(pieces)[:MAX_LOOKED_AT].casefold().split()))
+        hashes.append(told & ~1 if _frame(value, MAX_DEPTH) is value else told | 1)
+    return tuple(hashes)
+
+
 def is_free_text(text: str) -> bool:
     """Tells whether a string is wording: at least `FREE_TEXT_WORDS` words parted by white space."""
     return len(text.split(None, FREE_TEXT_WORDS - 1)) == FREE_TEXT_WORDS
@@ -231,6 +251,16 @@ def _shared(one: Sketch, other: Sketch) -> float:
     # holds is what part of that text the other shares.
     coarse, sample = (one, words) if one.level > other.level else (other, others)
     return shared * coarse.distinct / max(len(sample), 1)
+
+
+def is_reordered(one: Sketch, other: Sketch) -> bool:
+    """Tells whether two texts hold the same words and numbers: only their order, case, signs or repeats differ.
+
+    False for texts of which only a sample of the words was kept.
+    """
+    if one.level or other.level or words_of(one) != words_of(other):
+        return False
+    return sorted(set(numbers_of(one))) == sorted(set(numbers_of(other)))
 
 
 def only_numbers_differ(one: Sketch, other: Sketch) -> bool:

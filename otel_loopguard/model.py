@@ -406,6 +406,8 @@ class Likenesses(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only
     result: Sketch | None = None
     """Of a text result, of an error's text, and of any result where the arguments hold free text."""
     result_is_text: bool = False
+    values: tuple[int, ...] = ()
+    """Of a call that failed or found nothing: one hash for each argument, as `likeness.values_of` makes them."""
 
 
 class CallFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
@@ -462,6 +464,9 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=
     """Likeness of this call's text to that first one's in per cent, rounded down."""
     result_moving: bool | None = None
     """True where these texts grow, or a number in them goes one way, so that they show progress."""
+    same_result_item: bool | None = None
+    """Of a call that failed or found nothing with the same words as its tool's call before it: True where it asks for
+    the next of many things, as it differs from that one in one short value only, which none before it had."""
 
 
 class ChatFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -106,11 +106,12 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
     terminal: bool | None = None
     covered: bool | None = None
     near_repeat_count: int | None = None
-    """This and the next four as in `CallFacts`: what a producer writes down, since no scorer can measure it."""
+    """This and the next five as in `CallFacts`: what a producer writes down, since no scorer can measure it."""
     near_repeat_alike: int | None = None
     near_result_count: int | None = None
     near_result_alike: int | None = None
     result_moving: bool | None = None
+    same_result_item: bool | None = None
 
 
 _FIRST: Final = Observation(Progress.FIRST)
@@ -536,7 +537,8 @@ class Tracker:
     def _measure(self, call: ToolCall) -> dict[str, Value]:
         """Returns what likeness showed of a call that was judged, by field of `Observation`."""
         facts = call.facts
-        if facts.likenesses is None and facts.near_repeat_count is None and facts.near_result_count is None:
+        counts = facts.near_repeat_count is facts.near_result_count is facts.same_result_item is None
+        if counts and facts.likenesses is None:
             return _NOTHING
         found: dict[str, Value] = {}
         for measured in self._measured:

@@ -26,12 +26,14 @@ from otel_loopguard.likeness import (
     framed,
     grew,
     is_free_text,
+    is_reordered,
     likeness,
     numbers_of,
     only_numbers_differ,
     per_cent,
     sketch,
     sketch_of,
+    values_of,
     words_of,
 )
 from otel_loopguard.model import Sketch
@@ -186,6 +188,47 @@ def test_frame_keeps_what_identifies() -> None:
     assert framed({"index": "docs", "top": 5, "query": "refunds"}) is None
     assert framed(None) is None
     assert framed("a b c") is not None
+
+
+def test_values_of_arguments() -> None:
+    """One hash a name and value, letter case and spaces aside; free text is marked."""
+    one, two = values_of({"city": "New  York", "top": 5}), values_of({"top": 5, "city": "new york"})
+    assert set(one) == set(two)
+    assert [0, 0] == [value & 1 for value in one]
+    assert 1 == len(set(values_of({"city": "York", "top": 5})) - set(one))
+    assert 1 == len(set(values_of({"town": "New York", "top": 5})) - set(one))
+    assert values_of({"path": "a.py"}) != values_of({"path": "./a.py"})
+    assert [1, 1] == [value & 1 for value in values_of({"q": "what is it", "more": [{"q": "where is it now"}]})]
+    assert () == values_of({}) == values_of(None)
+    assert 1 == len(values_of("a"))
+    assert 32 == len(values_of({str(n): n for n in range(40)}))
+
+
+@given(VALUES)
+def test_values_of_any_arguments(value: Any) -> None:
+    """Whatever the arguments are, there are at most so many hashes, of 64 bits each."""
+    found = values_of(value)
+    assert len(found) <= 32
+    assert all(-(2**63) <= one < 2**63 for one in found)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("refund policy", "Policy: refund!", True),
+        ("now", "now now now", True),
+        ("", "?", True),
+        ("line 3", "line 3", True),
+        ("line 3", "line 4", False),
+        ("rate 1.5", "rate 5.1", False),
+        ("refund policy", "refund policies", False),
+        (" ".join(f"w{n}" for n in range(300)), " ".join(f"w{n}" for n in reversed(range(300))), False),
+    ],
+)
+def test_is_reordered(one: str, other: str, *, expected: bool) -> None:
+    """The same words and numbers, as far as all of them are known."""
+    assert expected is is_reordered(sketch(one), sketch(other))
+    assert expected is is_reordered(sketch(other), sketch(one))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from otel_loopguard.detectors.alike import (
 )
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.step import Claim, Reads
-from otel_loopguard.likeness import answers_what_is_new, fills_a_slot, only_numbers_differ, per_cent
+from otel_loopguard.likeness import answers_what_is_new, fills_a_slot, is_reordered, only_numbers_differ, per_cent
 from otel_loopguard.model import Basis, Kind, Outcome, ResultClass, Severity
 
 if TYPE_CHECKING:
@@ -183,6 +183,8 @@ def _asks_the_same(chain: _Chain, step: Step) -> bool | None:
         return False
     if step.call.facts.call_digest == chain.last.call.facts.call_digest:
         return True
+    if is_reordered(last.arguments, known.arguments):
+        return True
     if only_numbers_differ(last.arguments, known.arguments):
         return None
     enough = SILENT_ARGUMENTS_PER_CENT if step.result_class is ResultClass.SILENCE else ARGUMENTS_PER_CENT
@@ -206,7 +208,9 @@ def _names_another(chain: _Chain, step: Step) -> bool:
 def _compare_answers(last: Step, step: Step) -> _Answer:
     before, facts = last.call.facts, step.call.facts
     if step.failing or last.failing:
-        return _TELLING if step.failing and last.failing and _fail_alike(before, facts) else _OTHER
+        if not (step.failing and last.failing and _fail_alike(before, facts)):
+            return _OTHER
+        return _SAME if _names_what_is_new(before.likenesses, facts.likenesses) else _TELLING
     if facts.result_digest is None or before.result_digest is None:
         return _SAME if facts.result_digest is before.result_digest else _OTHER
     if step.result_class is not last.result_class or step.result_class is ResultClass.ACK:
@@ -231,13 +235,18 @@ def _fail_alike(before: CallFacts, facts: CallFacts) -> bool:
     return (before.error_category, before.error_type) == (facts.error_category, facts.error_type)
 
 
+def _names_what_is_new(earlier: Likenesses | None, known: Likenesses | None) -> bool:
+    """Tells whether an answer names what is new in its request: then it answers that request, and no other."""
+    if earlier is None or known is None:
+        return False
+    asked, asked_before, text, before = known.arguments, earlier.arguments, known.result, earlier.result
+    if asked is None or asked_before is None or text is None or before is None:
+        return False
+    return answers_what_is_new(asked, text, asked_before, before)
+
+
 def _one_answer(earlier: Likenesses, known: Likenesses) -> bool:
     text, before = known.result, earlier.result
     if text is None or before is None or text.words < LONG_ANSWER_WORDS:
         return False
-    if per_cent(before, text) < SAME_TEXT_PER_CENT:
-        return False
-    asked, asked_before = known.arguments, earlier.arguments
-    if asked is None or asked_before is None:
-        return True
-    return not answers_what_is_new(asked, text, asked_before, before)
+    return per_cent(before, text) >= SAME_TEXT_PER_CENT and not _names_what_is_new(earlier, known)

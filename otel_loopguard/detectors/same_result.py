@@ -11,7 +11,7 @@ from otel_loopguard.model import Effect, ErrorCategory, Kind, ResultClass, Sever
 
 if TYPE_CHECKING:
     from otel_loopguard.detectors.step import Step, Stretch
-    from otel_loopguard.model import ToolCall
+    from otel_loopguard.model import ToolCall, Value
 
 SAME_ANSWERS: Final = 4
 """Equal answers in a row that make a finding. Source: DESIGN 6."""
@@ -19,20 +19,48 @@ SAME_ANSWERS: Final = 4
 SAME_LONG_ANSWERS: Final = 8
 """The same for a long text: equal documents in several places exist. Source: identical licence files of packages."""
 
+NOT_THERE_ANSWERS: Final = 8
+"""The same where each call asks for another thing, which is not there: a search. Source: names tried one by one."""
+
+MAX_SEEN_VALUES: Final = 1024
+"""Values of arguments remembered of such calls; an older one that comes again is taken for new."""
+
 _SAYS_LITTLE: Final = frozenset({ResultClass.ACK, ResultClass.EMPTY, ResultClass.SILENCE})
+
+
+def _values_of(call: ToolCall) -> tuple[int, ...]:
+    known = call.facts.likenesses
+    return () if known is None else known.values
 
 
 class _Same:
     """The equal answers of one tool to one agent, no other answer of the tool and no barrier between."""
 
-    __slots__ = ("_first", "_stretch", "answer", "barriers", "count", "turn", "varied")
+    __slots__ = ("_first", "_last", "_seen", "_stretch", "answer", "barriers", "batch", "count", "turn", "varied")
 
-    def __init__(self, answer: str, call: ToolCall) -> None:
+    def __init__(self, answer: str, call: ToolCall, *, batch: bool = True) -> None:
         self.answer, self.turn = answer, call.turn
         self.count, self.varied = 1, False
+        self.batch = batch
+        """True as long as each call asks for the next of many things."""
         self.barriers = -1
         self._first = call
         self._stretch: Stretch | None = None
+        self._last = _values_of(call)
+        self._seen = set(self._last)
+
+    def is_next_item(self, call: ToolCall) -> bool | None:
+        """Tells whether a call differs from the last one in one short value only, and a new one; None: unknown."""
+        facts = call.facts
+        if facts.same_result_item is not None or facts.likenesses is None:
+            return facts.same_result_item
+        last, values = self._last, facts.likenesses.values
+        changed = [value for value in values if value not in last]
+        self._last = values
+        is_item = len(values) == len(last) and len(changed) == 1 and not (changed[0] & 1 or changed[0] in self._seen)
+        if len(self._seen) < MAX_SEEN_VALUES:
+            self._seen.update(changed)
+        return is_item
 
     @property
     def stretch(self) -> Stretch:
@@ -54,20 +82,25 @@ class _Same:
 class SameResult:
     """Fires on the fourth equal answer to at least two different calls of one tool."""
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_item", "_number", "_runs")
     kind = Kind.SAME_RESULT
     reads = Reads.EVERY
 
     def __init__(self) -> None:
         self._runs = Recent[tuple[str, str], _Same](MAX_CHAINS)
+        self._number, self._item = 0, False
 
     @property
     def evicted(self) -> int:
         """Tools forgotten for want of room."""
         return self._runs.evicted
 
+    def measured(self, call: ToolCall) -> dict[str, Value]:
+        """Returns what was measured of the call judged last, by field of `CallFacts`; empty for any other call."""
+        return {"same_result_item": self._item} if call.number == self._number else {}
+
     def judge(self, step: Step, /) -> Claim | None:
-        """Returns a claim of severity loop where nothing was to be had, suspect where the answer is content."""
+        """Returns a claim of severity loop where nothing was to be had in any words, else suspect."""
         call = step.call
         facts = call.facts
         answer = facts.error_digest if step.failing else facts.result_digest
@@ -81,23 +114,44 @@ class SameResult:
         elif same.answer != answer or (same.barriers != step.barriers_before and same.turn != call.turn):
             same = self._runs.latest[key] = _Same(answer, call)
         else:
-            same.extend(call)
+            same = self._extend(key, same, step)
         same.barriers = step.barriers
         if not same.varied:
             return None
-        most = _enough(step)
+        most = _enough(step, batch=same.batch)
         if most is None or same.count < most + patience(step.contract):
             return None
-        lost = step.failing or step.result_class is ResultClass.NOT_FOUND
-        severe = lost and facts.error_category is not ErrorCategory.PERMISSION
+        severe = _is_lost(step) and not same.batch and facts.error_category is not ErrorCategory.PERMISSION
         return Claim(self.kind, Severity.LOOP if severe else Severity.SUSPECT, same.stretch, same.count)
 
+    def _extend(self, key: tuple[str, str], same: _Same, step: Step) -> _Same:
+        """Adds a call to its row; what is asked again after a batch was found begins another row."""
+        call = step.call
+        if _is_lost(step):
+            is_item = same.is_next_item(call)
+            if is_item is not None:
+                self._number, self._item = call.number, is_item
+            # A complaint about the request itself is none about the thing that is asked for.
+            if not is_item or call.facts.error_category is ErrorCategory.VALIDATION:
+                if same.batch and same.stretch.is_claimed(self.kind):
+                    same = self._runs.latest[key] = _Same(same.answer, call, batch=False)
+                    return same
+                same.batch = False
+        same.extend(call)
+        return same
 
-def _enough(step: Step) -> int | None:
+
+def _is_lost(step: Step) -> bool:
+    """Tells whether nothing was to be had."""
+    return step.failing or step.result_class is ResultClass.NOT_FOUND
+
+
+def _enough(step: Step, *, batch: bool) -> int | None:
     """Returns how many equal answers of this sort make a finding; None where no number does."""
     facts = step.call.facts
-    if step.failing or step.result_class is ResultClass.NOT_FOUND:
-        return SAME_ANSWERS
+    if _is_lost(step):
+        not_there = step.result_class is ResultClass.NOT_FOUND or facts.error_category is ErrorCategory.NOT_FOUND
+        return NOT_THERE_ANSWERS if batch and not_there else SAME_ANSWERS
     if facts.effect is Effect.WRITE or step.result_class in _SAYS_LITTLE or facts.result_words is None:
         # A structure that is equal for different things is data about them: "active", "in stock".
         return None

@@ -226,4 +226,5 @@ _CALL_FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     attr.NEAR_RESULT_COUNT: ("near_result_count", _positive),
     attr.NEAR_RESULT_ALIKE: ("near_result_alike", _per_cent),
     attr.RESULT_MOVING: ("result_moving", _flag),
+    attr.SAME_RESULT_ITEM: ("same_result_item", _flag),
 }

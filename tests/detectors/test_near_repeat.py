@@ -202,6 +202,45 @@ def test_requests_that_differ_in_a_name_are_no_loop(names: int, expected: int) -
     assert {severity} == {one.severity for one in findings if one.kind is Kind.NEAR_REPEAT}
 
 
+@pytest.mark.parametrize(
+    ("queries", "expected"),
+    [
+        (["find the refund policy", "policy refund the find", "the policy find refund", "refund find the policy"], 4),
+        (["find refund policy", "Find refund policy?", '"find, refund" policy', "find REFUND policy"], 4),
+        ([f"find refund policy{' now' * n}" for n in range(1, 5)], 4),
+        (["find rule 4 now", "Now find rule 4", "rule 4, find now", "now: rule 4 find"], 4),
+        ([f"find rule {n} now" for n in range(4)], None),
+    ],
+    ids=["order", "case and signs", "twice", "same number", "other number"],
+)
+def test_the_same_words_are_the_same_request(queries: list[str], expected: int | None) -> None:
+    """Fault "no word differs, so only numbers do": order, case and punctuation are wording."""
+    check([call("search", {"q": query}, LONG) for query in queries], {Kind.NEAR_REPEAT: expected})
+
+
+def test_the_same_words_without_an_answer_are_suspect() -> None:
+    """Nobody knows what came of it, but it was asked five times."""
+    orders = ["a b c d", "b a c d", "c b a d", "d b c a", "a c b d"]
+    check([call("search", {"q": words}, []) for words in orders], {Kind.NEAR_REPEAT: 5})
+
+
+@pytest.mark.parametrize(("named", "severity"), [(True, Severity.SUSPECT), (False, Severity.LOOP)])
+def test_failures_that_name_what_is_new_are_no_loop(*, named: bool, severity: Severity) -> None:
+    """Fault "every alike failure tells": a column that is not there is an answer about that column."""
+    columns = ["total", "amount", "price", "sum", "cost", "value"]
+    records = [
+        call(
+            "sql",
+            {"q": f"show {column} of all orders joined with users"},
+            None,
+            error=f"ERROR: column {column if named else 'that was asked for'} does not exist, see the manual",
+        )
+        for column in columns
+    ]
+    findings = check(records, {Kind.NEAR_REPEAT: 5 if named else 4})
+    assert [severity] == [one.severity for one in findings if one.kind is Kind.NEAR_REPEAT]
+
+
 def test_words_that_only_come_are_wording() -> None:
     """A request that grows by a "please" is the same request."""
     records = _requests(["please", "please do", "please do it", "please do it now"], FOUND)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.model import Basis, Kind, Severity
+from otel_loopguard.model import Basis, Kind, ResultClass, Severity
+from tests.detectors.feeding import Run
 from tests.detectors.variants import Record, call, check
 
 BLOCKED = "Access denied by shield. Reference hidden."
@@ -17,6 +18,12 @@ def _pages(count: int, result: object = BLOCKED, tool: str = "get_url") -> list[
 
 def _lookups(count: int, **fields: object) -> list[Record]:
     return [call("find_user", {"email": f"{'abcdefghij'[n]}@x.example"}, **fields) for n in range(count)]
+
+
+def _asked(count: int, **fields: object) -> list[Record]:
+    """The same in words, each time other ones."""
+    words = [" ".join(f"{letter}{n}" for letter in "xyz") for n in "abcdefghij"[:count]]
+    return [call("find_user", {"who": f"the user with {asked}"}, **fields) for asked in words]
 
 
 @pytest.mark.parametrize(("count", "expected"), [(3, None), (4, 4), (5, 4)])
@@ -35,8 +42,8 @@ def test_threshold_of_set_phrases(count: int, expected: int | None) -> None:
 )
 @pytest.mark.parametrize(("count", "expected"), [(3, None), (4, 4), (5, 4)])
 def test_threshold_where_nothing_was_to_be_had(fields: dict[str, object], count: int, expected: int | None) -> None:
-    """The same failure four times, whatever was asked, is a loop."""
-    findings = check(_lookups(count, **fields), {Kind.SAME_RESULT: expected})
+    """The same failure four times, in whatever words it was asked, is a loop."""
+    findings = check(_asked(count, **fields), {Kind.SAME_RESULT: expected})
     assert [Severity.LOOP] * (expected is not None) == [
         one.severity for one in findings if one.kind is Kind.SAME_RESULT
     ]
@@ -69,8 +76,9 @@ def test_finding_tells_its_calls() -> None:
 
 def test_refusals_are_suspect() -> None:
     """Asking for what is not allowed, one thing after the other, is a question of rights before it is a loop."""
-    findings = check(_lookups(4, error="permission denied"), {Kind.SAME_RESULT: 4})
-    assert [Severity.SUSPECT] == [one.severity for one in findings if one.kind is Kind.SAME_RESULT]
+    for records in (_lookups(4, error="permission denied"), _asked(4, error="permission denied")):
+        findings = check(records, {Kind.SAME_RESULT: 4})
+        assert [Severity.SUSPECT] == [one.severity for one in findings if one.kind is Kind.SAME_RESULT]
 
 
 def test_repeats_among_them_count() -> None:
@@ -85,7 +93,7 @@ def test_one_call_alone_is_another_kind() -> None:
 
 def test_failures_and_known_answers_of_others_do_not_part() -> None:
     """What brought nothing new in between is no reason to ask again."""
-    records = _lookups(4, result="No results")
+    records = _asked(4, result="No results")
     peek = call("peek", {"at": 1}, {"rows": [1, 2, 3]})
     check([peek, *(one for record in records for one in (record, peek))], {Kind.SAME_RESULT: 8})
 
@@ -165,7 +173,74 @@ def test_patience_of_the_contract() -> None:
     """What the owner allows more for a tool, is allowed here too."""
     for allowed, expected in ((1, 3), (2, 4), (5, 7)):
         policy = f"version: 1\npolicy: t\npolicy_version: 1\ntools: {{find_user: {{allowed_repeats: {allowed}}}}}\n"
-        check(_lookups(8, result="No results"), {Kind.SAME_RESULT: expected}, policy=policy)
+        check(_asked(8, result="No results"), {Kind.SAME_RESULT: expected}, policy=policy)
+
+
+# --- one thing after the other ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"result": "Error: user not found"}, {"result": "No match for user."}, {"error": "404 not found"}],
+    ids=["in band", "not found", "failed"],
+)
+@pytest.mark.parametrize(("count", "expected"), [(7, None), (8, 8), (9, 8)])
+def test_threshold_of_things_that_are_not_there(fields: dict[str, object], count: int, expected: int | None) -> None:
+    """Fault "not there is no answer": names looked up one by one are a search, and suspect from the eighth."""
+    findings = check(_lookups(count, **fields), {Kind.SAME_RESULT: expected})
+    assert Severity.LOOP not in {one.severity for one in findings}
+
+
+@pytest.mark.parametrize(("count", "expected"), [(3, None), (4, 4), (9, 4)])
+def test_threshold_of_things_that_fail(count: int, expected: int | None) -> None:
+    """Hosts that do not answer, one after the other: worth a look, and no loop."""
+    records = [call("ssh", {"host": f"h{n}", "cmd": "uptime"}, error="connection timed out") for n in range(count)]
+    findings = check(records, {Kind.SAME_RESULT: expected})
+    assert [Severity.SUSPECT] * (expected is not None) == [
+        one.severity for one in findings if one.kind is Kind.SAME_RESULT
+    ]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [{"q": "Refund  policy"}, {"q": "refund policy"}, {"q": "REFUND policy "}, {"q": "Refund Policy"}],
+        [{"q": "a", "top": 5}, {"q": "b", "top": 5}, {"q": "c", "top": 6}, {"q": "d", "top": 7}],
+        [{"q": "a"}, {"q": "b"}, {"q": "c"}, {"q": "c", "top": 5}],
+        [{"q": "a"}, {"q": "b"}, {"q": "c"}, {"q": "a"}],
+        [{"q": "a"}, {"q": "b"}, {"q": "c"}, {"q": "what is d"}],
+        [{}, {"q": "b"}, {"q": "c"}, {"q": "d"}],
+    ],
+    ids=["spelling", "two arguments", "one more argument", "asked before", "in words", "none at first"],
+)
+def test_asking_otherwise_is_no_batch(asked: list[dict[str, object]]) -> None:
+    """Fault "any other call is another thing": all but one new short value is another try for the same."""
+    findings = check([call("find", one, "No results") for one in asked], {Kind.SAME_RESULT: 4})
+    assert [Severity.LOOP] == [one.severity for one in findings if one.kind is Kind.SAME_RESULT]
+
+
+def test_complaints_about_the_request_are_no_batch() -> None:
+    """The thing was never looked for."""
+    records = _lookups(4, error="validation error: field zip is missing")
+    findings = check(records, {Kind.SAME_RESULT: 4})
+    assert [Severity.LOOP] == [one.severity for one in findings if one.kind is Kind.SAME_RESULT]
+
+
+def test_a_batch_that_begins_again_is_a_row_of_its_own() -> None:
+    """What is asked again after a search has been found is a loop of its own, four calls later."""
+    findings = check(_lookups(8, result="No results") + _lookups(4, result="No results"), {Kind.SAME_RESULT: 8})
+    assert [(Severity.SUSPECT, 8, 8), (Severity.LOOP, 12, 4)] == [
+        (one.severity, one.at_call, one.count) for one in findings if one.kind is Kind.SAME_RESULT
+    ]
+
+
+def test_items_are_told_by_their_attribute() -> None:
+    """A scorer that sees no content believes the producer; without a word from it, the calls are no batch."""
+    for item, kinds in ((True, set()), (None, {Kind.SAME_RESULT}), (False, {Kind.SAME_RESULT})):
+        run = Run()
+        for number in range(4):
+            run.call("find", f"{number}", "gone", result_class=ResultClass.NOT_FOUND, same_result_item=item)
+        assert kinds == run.kinds() & {Kind.SAME_RESULT}
 
 
 @pytest.mark.parametrize("pattern", ["polling: {}", "pagination: {cursor: next}"])

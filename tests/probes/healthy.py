@@ -510,6 +510,85 @@ def _work() -> list[Probe]:
     ]
 
 
+def _not_there() -> list[Probe]:
+    hosts = [fail("ssh", {"host": f"h{at}", "cmd": "uptime"}, "connection timed out") for at in range(1, 5)]
+    columns = ("total", "amount", "price", "sum", "cost", "value")
+    packages = ("numbers", "lists", "trees", "graphs", "paths", "heaps")
+    return [
+        Probe(
+            "domains_that_are_free",
+            "Names are tried one by one: that nobody holds them is the answer looked for.",
+            [call("whois", {"domain": f"{name}.example"}, "No match for domain.") for name in CITIES[:6]],
+        ),
+        Probe(
+            "names_that_are_free",
+            "The same where the tool fails for a name that nobody holds.",
+            [fail("get_user", {"login": f"u{at}"}, "404 not found") for at in range(6)],
+        ),
+        Probe(
+            "files_of_a_project",
+            "The file that says how a project is built goes by several names.",
+            [
+                *[fail("read_file", {"path": path}, "file not found") for path in ("setup.py", "setup.cfg", "tox.ini")],
+                fail("read_file", {"path": "Pipfile"}, "file not found"),
+                call("read_file", {"path": "pyproject.toml"}, "[project]"),
+            ],
+        ),
+        Probe(
+            "programs_that_are_missing",
+            "Which of several programs is there? The shell says nothing but that one is not.",
+            [
+                *[
+                    fail("shell", {"command": f"which {name}"}, "exit code 1")
+                    for name in ("rg", "ag", "ack", "fd", "ug")
+                ],
+                call("shell", {"command": "which grep"}, "/usr/bin/grep"),
+            ],
+        ),
+        Probe(
+            "hosts_that_are_down",
+            "Four hosts of a list do not answer, others do.",
+            [*hosts, call("ssh", {"host": "h5", "cmd": "uptime"}, "up 12 days")],
+        ),
+        Probe(
+            "columns_guessed",
+            "A column is guessed at, and each complaint names the column that is not there.",
+            [
+                fail("sql", {"q": f"show {name} of all orders joined with users"}, f"column {name} does not exist")
+                for name in columns
+            ],
+        ),
+        Probe(
+            "packages_that_are_missing",
+            "Packages are tried one after the other, and each failure names its own.",
+            [
+                fail(
+                    "shell",
+                    {"command": f"pip install {name} and run the tests again with python"},
+                    f"ERROR: could not find a version that satisfies the requirement {name}",
+                )
+                for name in packages
+            ],
+        ),
+        Probe(
+            "key_pressed_on",
+            "A key is pressed four times to get to a field; the tool says that it was pressed.",
+            [
+                *[call("press_key", {"key": "Tab"}, "Pressed key Tab")] * 4,
+                call("press_key", {"key": "Enter"}, "Pressed key Enter"),
+            ],
+        ),
+        Probe(
+            "scrolled_down",
+            "A page is scrolled four times and then read.",
+            [
+                *[call("scroll", {"by": 500}, "Scrolled down 500 pixels")] * 4,
+                call("read_screen", {}, "Terms and conditions, section 12"),
+            ],
+        ),
+    ]
+
+
 def _edit_and_test(edited: object, tested: object) -> list[Row]:
     return [
         row
@@ -520,4 +599,4 @@ def _edit_and_test(edited: object, tested: object) -> list[Row]:
 
 def probes() -> Sequence[Probe]:
     """Every healthy probe."""
-    return (*_waiting(), *_many_items(), *_reading(), *_work())
+    return (*_waiting(), *_many_items(), *_reading(), *_work(), *_not_there())

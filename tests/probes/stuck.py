@@ -144,7 +144,7 @@ def _repeats() -> list[Probe]:
             "The agent's own notes are read again after every search that found nothing.",
             [
                 row
-                for at in range(5)
+                for at in range(9)
                 for row in (
                     call("read_notes", {}, NOTES),
                     call("search_archive", {"box": at}, "no results"),
@@ -153,7 +153,7 @@ def _repeats() -> list[Probe]:
             None,
             SEEN,
             ("interleaved_repeat", "same_result"),
-            8,
+            16,
         ),
         Probe(
             "relapse",
@@ -286,6 +286,51 @@ def _answers() -> list[Probe]:
             LOOP,
             ("same_result", "near_repeat"),
             5,
+        ),
+        Probe(
+            "reordered_same_answer",
+            "One question, its words in another order or spelling, and the same article each time.",
+            [
+                call("search_help", {"question": asked}, ARTICLE)
+                for asked in (
+                    "return damaged goods",
+                    "damaged goods return",
+                    "Goods, damaged: return?",
+                    "return, return damaged goods",
+                    "goods return damaged",
+                )
+            ],
+            None,
+            LOOP,
+            ("near_repeat",),
+            4,
+        ),
+        Probe(
+            "page_that_does_not_turn",
+            "Next is clicked again and again, and the tool says that it was clicked.",
+            [call("click", {"text": "Next"}, "Clicked Next")] * 7,
+            None,
+            LOOP,
+            ("exact_repeat",),
+            5,
+        ),
+        Probe(
+            "status_asked_for",
+            "A participle alone is the state of what was asked about, and no acknowledgement.",
+            [call("get_order", {"id": 7}, "shipped")] * 4,
+            None,
+            LOOP,
+            ("exact_repeat",),
+            3,
+        ),
+        Probe(
+            "batch_begins_again",
+            "Names are looked up one by one, in vain, and then the same names again.",
+            [call("whois", {"domain": f"{name}.example"}, "No match for domain.") for name in "abcdefabcdef"],
+            None,
+            LOOP,
+            ("same_result",),
+            7,
         ),
         Probe(
             "polite_retries",
