@@ -302,8 +302,16 @@ def direction(one: Sketch, later: Sketch) -> int:
 
 
 def grew(one: Sketch, later: Sketch) -> bool:
-    """Tells whether a text is an earlier one with more added: longer, with nearly all of its words."""
-    return later.length > one.length and later.words >= one.words and _shared(one, later) >= _HELD * one.distinct
+    """Tells whether a text is an earlier one with more added: longer, with nearly all of its words.
+
+    Of a text that is looked at in part only, the end moves on as it grows: then its length decides, and half the words,
+    as the beginning is what stays.
+    """
+    if later.length <= one.length:
+        return False
+    if later.length > 2 * MAX_LOOKED_AT:
+        return _shared(one, later) >= one.distinct / 2
+    return later.words >= one.words and _shared(one, later) >= _HELD * one.distinct
 
 
 _HELD: Final = 0.95

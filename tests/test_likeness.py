@@ -277,6 +277,15 @@ def test_growing_beyond_what_is_kept() -> None:
     assert grew(sketch(" ".join(words[:250])), sketch(" ".join(words)))
 
 
+def test_growing_beyond_what_is_looked_at() -> None:
+    """Of a long text the end moves on; another long text is no growth, nor is one that got no longer."""
+    words = [f"word{n}" for n in range(6_000)]
+    log = " ".join(words)
+    assert grew(sketch(log), sketch(f"{log} {' '.join(words[:100])}"))
+    assert not grew(sketch(log), sketch(log))
+    assert not grew(sketch(log), sketch(" ".join(f"other{n}" for n in range(9_000))))
+
+
 def test_template_answers_name_what_was_asked() -> None:
     """Answers that differ in the name that was asked for are answers; an echo of a few words is not."""
     oslo, paris = sketch("What is the weather in Oslo"), sketch("What is the weather in Paris")

@@ -130,6 +130,13 @@ def test_growing_log_is_quiet() -> None:
     check(_clicks(*(_page(80 + 2 * n) for n in range(8))), {Kind.NEAR_RESULT: None})
 
 
+@pytest.mark.parametrize("lines", [600, 720, 800, 1_500])
+def test_growing_log_that_is_looked_at_in_part_is_quiet(lines: int) -> None:
+    """Past 32,768 characters the end that is looked at moves on, while most words of the log stay the same."""
+    log = [f"{n:05} worker {WORDS[n % 7]} served the request in {n * 37 % 900} ms" for n in range(lines + 40)]
+    check(_clicks(*("\n".join(log[: lines + 5 * n]) for n in range(8))), {Kind.NEAR_RESULT: None})
+
+
 def test_structures_are_quiet() -> None:
     """Data has fields that mean something; which of them matter the owner declares."""
     records = [call("get", {"id": 1}, dict.fromkeys(WORDS, n % 3)) for n in range(8)]
