@@ -380,7 +380,7 @@ def test_tagged_form_inside(name: str) -> None:
         (frozenset({2, 1}), b"\xffset[1,2]"),
         ({2: "b", 1: "a"}, b'\xffmap[[1,"a"],[2,"b"]]'),
     ],
-    ids=repr,
+    ids=lambda part: type(part).__name__,
 )
 def test_form_of_the_standard_library_s_types(value: Any, form: bytes) -> None:
     """Each type has a tag and a spelling of its own, alone and inside, from either encoder."""

@@ -111,6 +111,15 @@ def test_short_answers_to_other_questions_are_new() -> None:
         assert found is (KIND in run.kinds()), words
 
 
+def test_stuck_worker_beside_agents_that_get_on_is_suspect() -> None:
+    """What the others do may change what it asks for, unless their tools are declared to read: then it is a loop."""
+    run = Run()
+    for number in range(8):
+        run.call("lookup", "A12", "same", agent="worker")
+        run.call("work", f"{number}", f"{number}", agent="other")
+    assert {(KIND, Severity.SUSPECT)} == {(finding.kind, finding.severity) for finding in run.tracker.findings()}
+
+
 def test_a_tool_with_one_answer_may_acknowledge() -> None:
     """A tool that answers twenty edits alike, at length, says by that nothing about progress."""
     run = Run()
