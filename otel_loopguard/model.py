@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -98,6 +98,9 @@ class Outcome(Word):
     ERROR = "error"
     DENIED = "denied"
     UNKNOWN = "unknown"
+
+
+_DENIED: Final = Outcome.DENIED
 
 
 class ErrorCategory(Word):
@@ -567,7 +570,7 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def executed(self) -> bool:
         """True unless the call was denied or is known not to have reached its tool."""
-        return self.facts.outcome is not Outcome.DENIED and self.facts.dispatched is not False
+        return self.facts.outcome is not _DENIED and self.facts.dispatched is not False
 
 
 class Duplicates(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -59,6 +59,20 @@ if TYPE_CHECKING:
     from otel_loopguard.detectors.supposed import WouldComplete
     from otel_loopguard.policy import Policy, ToolContract
 
+# Members under names of their own: to look one up in its class costs 50 ns, and a step does so dozens of times.
+_EFFECT_UNKNOWN: Final = Effect.UNKNOWN
+_EFFECT_WRITE: Final = Effect.WRITE
+_ERROR_CATEGORY_TRANSIENT: Final = ErrorCategory.TRANSIENT
+_PATTERN_PAGINATED: Final = Pattern.PAGINATED
+_PATTERN_PLAIN: Final = Pattern.PLAIN
+_PATTERN_POLLING: Final = Pattern.POLLING
+_PROGRESS_ADVANCED: Final = Progress.ADVANCED
+_PROGRESS_FIRST: Final = Progress.FIRST
+_PROGRESS_UNCHANGED: Final = Progress.UNCHANGED
+_PROGRESS_UNKNOWN: Final = Progress.UNKNOWN
+_RESULT_CLASS_CONTENT: Final = ResultClass.CONTENT
+_RESULT_CLASS_SILENCE: Final = ResultClass.SILENCE
+
 _STALLED: Final = frozenset(
     {Kind.EXACT_REPEAT, Kind.ERROR_REPEAT, Kind.STALLED_POLL, Kind.INTERLEAVED_REPEAT, Kind.RELAPSE}
 )
@@ -208,7 +222,7 @@ class Tracker:
         step = Step(
             call,
             contract,
-            Progress.UNKNOWN,
+            _PROGRESS_UNKNOWN,
             None,
             None,
             answer.result_class,
@@ -224,7 +238,7 @@ class Tracker:
             counted=counted,
         )
         kinds = self._judge(step, self._judges[int(Reads.COUNTED)])
-        return Observation(Progress.UNKNOWN, kinds=kinds, covered=counted.covered)
+        return Observation(_PROGRESS_UNKNOWN, kinds=kinds, covered=counted.covered)
 
     # --- a question in front ---------------------------------------------------------------------------------
 
@@ -254,13 +268,13 @@ class Tracker:
                 if contract.parallel == "share":
                     return SHARE
                 record = None
-            epoch = self._hard - agent.own if facts.effect is Effect.WRITE else self._hard
+            epoch = self._hard - agent.own if facts.effect is _EFFECT_WRITE else self._hard
             if record is not None and record.epoch != epoch:
                 record = None
         foreseen: list[Foreseen] = []
         if record is not None and agent is not None:
             foreseen += self._foresee(agent, record, call, contract)
-        if facts.effect is Effect.WRITE:
+        if facts.effect is _EFFECT_WRITE:
             times = self._tally.writes.foresee(call, contract, starts_over=call.user_turn != self._user_turn)
             foreseen += of_write(times, contract)
         if contract.max_calls is not None:
@@ -281,7 +295,7 @@ class Tracker:
             yield from of_rounds(record, agent.laps, Kind.CYCLE, contract)
             if self._across is not None and self._across_turn != call.turn:
                 yield from of_rounds(record, self._across, Kind.HANDOFF_CYCLE, contract)
-        pages = contract.pattern is Pattern.PAGINATED and agent.peek_pages(contract.tool, self._hard)
+        pages = contract.pattern is _PATTERN_PAGINATED and agent.peek_pages(contract.tool, self._hard)
         if not (pages and pages.readable):
             yield from of_repeats(record, Standing(agent.next_round(call.turn), now, before), contract)
         else:
@@ -331,7 +345,7 @@ class Tracker:
         if answer.guarded and record.answer is not None:
             answer.stand_in(record)
         page = None
-        if facts.pattern is Pattern.PAGINATED and not (sibling or answer.denied or answer.failing):
+        if facts.pattern is _PATTERN_PAGINATED and not (sibling or answer.denied or answer.failing):
             page = agent.pages_of(contract, self._hard, self._max_items).take(call, fresh=record.answer is None)
         known = self._tally.knows(call, answer, self._hard)
         progress, rule, added = record.take(call, answer, contract, in_round=agent.round, now=place, page=page)
@@ -342,11 +356,11 @@ class Tracker:
         barriers_before, covered, counted = self._barriers, None, None
         repeated = (
             again
-            or progress is Progress.UNCHANGED
-            or (progress is Progress.ADVANCED and record.had(answer.value))
-            or (self._across is not None and progress is Progress.FIRST and self._is_known_to_others(key, answer))
+            or progress is _PROGRESS_UNCHANGED
+            or (progress is _PROGRESS_ADVANCED and record.had(answer.value))
+            or (self._across is not None and progress is _PROGRESS_FIRST and self._is_known_to_others(key, answer))
         )
-        moved_on = progress is Progress.ADVANCED and rule is not None
+        moved_on = progress is _PROGRESS_ADVANCED and rule is not None
         told = known and not moved_on and _is_telling(facts) and self._tally.has_answered_otherwise(call)
         self._raise_barrier(agent, call, answer, again=repeated, count=0 if again else record.count, rewrite=repeated)
         if again:
@@ -356,12 +370,13 @@ class Tracker:
             old = (known and (repeated or told or answer.failing)) and not (answer.waiting or moved_on)
             counted = self._tally.take(agent, call, answer, contract, known=old, hard=self._hard)
             covered = None if counted is None else counted.covered
-        terminal = self._wait(record, call, contract, sibling=sibling) if facts.pattern is Pattern.POLLING else None
+        terminal = self._wait(record, call, contract, sibling=sibling) if facts.pattern is _PATTERN_POLLING else None
         lap, across = self._laps(agent, call, answer, record, progress)
         if self._would_complete is None:
             answer.value = None if answer.value is None else record.answer
             self._would_complete = agent.suppose(call, answer, contract, digest=key, hard=self._hard)
-        self._note(progress, new_items)
+        if progress is _PROGRESS_ADVANCED or new_items is not None:
+            self._note(progress, new_items)
         siblings = record.siblings if sibling else None
         trail = record.trail if added and record.trail is not None and record.trail.tells else None
         denials = record.denials if answer.denied and not (sibling or answer.guarded) else None
@@ -390,7 +405,7 @@ class Tracker:
             # These calls are accounted for: what comes after them is judged by itself.
             agent.answers.clear()
         likeness = self._measure(call)
-        if progress is Progress.FIRST and not (kinds or likeness) and new_items is terminal is covered is None:
+        if progress is _PROGRESS_FIRST and not (kinds or likeness) and new_items is terminal is covered is None:
             return _FIRST
         if likeness:
             return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered, **likeness)
@@ -427,21 +442,21 @@ class Tracker:
         agent.calls += 1
         if answer.failing or answer.denied:
             return
-        silent = call.facts.effect is Effect.UNKNOWN and answer.result_class is ResultClass.SILENCE
+        silent = call.facts.effect is _EFFECT_UNKNOWN and answer.result_class is _RESULT_CLASS_SILENCE
         if not stalled or silent:  # silence may be a wait, or something that was done
             agent.moved += 1
-        if call.facts.effect is Effect.UNKNOWN and answer.result_class in _ACTS:
+        if call.facts.effect is _EFFECT_UNKNOWN and answer.result_class in _ACTS:
             self._acts += 1
 
     def _note(self, progress: Progress, new_items: int | None) -> None:
-        if progress is Progress.ADVANCED:
+        if progress is _PROGRESS_ADVANCED:
             self._progress_observed = True
         if new_items is not None:
             self._new_items = self._new_items or new_items > 0
 
     def _recall(self, key: _Key, agent: Agent, call: ToolCall) -> Record:
         """Returns what is remembered of equal calls; nothing of what a user turn or a write has made no evidence."""
-        epoch = self._hard - agent.own if call.facts.effect is Effect.WRITE else self._hard
+        epoch = self._hard - agent.own if call.facts.effect is _EFFECT_WRITE else self._hard
         record = self._records.latest.get(key) or self._records.promote(key)
         if record is None:
             record = Record(epoch)
@@ -466,14 +481,14 @@ class Tracker:
         """
         if answer.failing:
             # An outage may be over by the next look, and what is done meanwhile is waiting.
-            if call.facts.error_category is ErrorCategory.TRANSIENT:
+            if call.facts.error_category is _ERROR_CATEGORY_TRANSIENT:
                 self._barriers += 1
                 agent.raised += 1
             return
         if not answer.executed:
             return
         effect = call.facts.effect
-        if effect is Effect.WRITE:
+        if effect is _EFFECT_WRITE:
             # A write that repeats the one just made changes nothing that the one before did not; one that
             # comes back after other calls (set, unset, set) does.
             if not rewrite or count == 1:
@@ -481,7 +496,7 @@ class Tracker:
                 agent.own += 1
                 self._barriers += 1
                 agent.raised += 1
-        elif answer.waiting or (effect is Effect.UNKNOWN and not again):
+        elif answer.waiting or (effect is _EFFECT_UNKNOWN and not again):
             self._barriers += 1
             agent.raised += 1
 
@@ -501,8 +516,8 @@ class Tracker:
         self, agent: Agent, call: ToolCall, answer: Answer, record: Record, progress: Progress
     ) -> tuple[Lap | None, Lap | None]:
         """Adds the call to the rounds of its agent and of the run."""
-        if call.facts.pattern is not Pattern.PLAIN:
-            if answer.waiting or progress is Progress.ADVANCED or progress is Progress.FIRST:
+        if call.facts.pattern is not _PATTERN_PLAIN:
+            if answer.waiting or progress is _PROGRESS_ADVANCED or progress is _PROGRESS_FIRST:
                 self._break_laps(agent)
             return None, None
         if answer.value is None:
@@ -617,6 +632,6 @@ class _Judges(dict[int, "tuple[_Judge, ...]"]):
 
 def _is_telling(facts: CallFacts) -> bool:
     """Tells whether an answer says enough to be recognised: a structure, or a text of some length."""
-    if facts.result_class is not ResultClass.CONTENT:
+    if facts.result_class is not _RESULT_CLASS_CONTENT:
         return False
     return facts.result_words is None or facts.result_words >= TELLING_WORDS

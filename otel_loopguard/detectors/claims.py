@@ -49,7 +49,7 @@ class Claims:
             self.count_waste(stretch)
         claims = stretch.claims
         if claims is None:
-            claims = stretch.claims = {}
+            claims = stretch.begin_claims()
         elif claim.kind in claims:
             place = claims[claim.kind]
             if place is not None:

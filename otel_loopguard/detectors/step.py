@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from otel_loopguard.model import CallFacts
     from otel_loopguard.policy import ToolContract
 
+# Members under names of their own: to look one up in its class costs 50 ns, and a step does so dozens of times.
+_EFFECT_WRITE: Final = Effect.WRITE
+_RESULT_CLASS_ACK: Final = ResultClass.ACK
+_RESULT_CLASS_EMPTY: Final = ResultClass.EMPTY
+_RESULT_CLASS_SILENCE: Final = ResultClass.SILENCE
+
 MAX_LISTED_CALLS: Final = 256
 """Calls that a finding lists once it is made; its count goes on. Source: what a reader of a report can use."""
 
@@ -46,18 +52,32 @@ class Stretch:
     """Calls that belong together, as the tracker grows them.
 
     `count` counts rounds (equal siblings once), periods in a cycle, or stalled pages. `spared` is how many of
-    the first members were not wasted. `claims` holds each kind claimed on it with the place of its finding
+    the first members were not wasted; members are listed while there is `room`.
+    `claims` holds each kind claimed on it with the place of its finding
     (None where there was no room). `loop` is set once a finding of severity loop rests on it; `unlisted` then
     holds the executed calls that came since and that nobody has taken yet. `silent`: a call of unknown effect in it
     gave back nothing, so that it may have waited, or done something.
     """
 
-    __slots__ = ("agent", "claims", "count", "digests", "loop", "members", "silent", "spared", "tool", "unlisted")
+    __slots__ = (
+        "agent",
+        "claims",
+        "count",
+        "digests",
+        "loop",
+        "members",
+        "room",
+        "silent",
+        "spared",
+        "tool",
+        "unlisted",
+    )
 
     def __init__(self, tool: str, agent: str, digests: tuple[str, ...], *, spared: int = 1) -> None:
         self.tool, self.agent, self.digests, self.spared = tool, agent, digests, spared
         self.count = 1
         self.members: list[Member] = []
+        self.room = MAX_HELD_CALLS
         self.claims: dict[Kind, int | None] | None = None
         self.loop = self.silent = False
         self.unlisted: list[int] = []
@@ -66,14 +86,20 @@ class Stretch:
         """Tells whether a finding of this kind rests on it: its count is read in the end, so one claim is enough."""
         return self.claims is not None and kind in self.claims
 
+    def begin_claims(self) -> dict[Kind, int | None]:
+        """A first kind is claimed: from now on the room is what a finding lists."""
+        self.room = MAX_LISTED_CALLS
+        self.claims = {}
+        return self.claims
+
     def add(self, call: ToolCall) -> None:
-        """Appends one call; once the stretch is claimed, it is listed only while there is room."""
-        executed = call.executed
-        if is_silent(call.facts):
-            self.silent = True
-        if len(self.members) < (MAX_HELD_CALLS if self.claims is None else MAX_LISTED_CALLS):
-            self.members.append(Member(call.number, call.facts.call_id, executed))
-        if executed and self.loop:
+        """Appends one call; it is listed only while there is room."""
+        if len(self.members) < self.room:
+            facts = call.facts
+            if facts.result_class is _RESULT_CLASS_SILENCE and is_silent(facts):
+                self.silent = True
+            self.members.append(Member(call.number, facts.call_id, call.executed))
+        if self.loop and call.executed:
             self.unlisted.append(call.number)
 
 
@@ -91,7 +117,7 @@ class Poll:
         self.polls, self.early = 1, 0
 
 
-class Lap(msgspec.Struct, frozen=True):
+class Lap(msgspec.Struct, frozen=True, gc=False):
     """A sequence of rounds that has come round: `count` full periods of `period` rounds."""
 
     stretch: Stretch
@@ -209,13 +235,13 @@ def allowed_unchanged(contract: ToolContract, result_class: ResultClass | None) 
 
     One rule for a seen repeat and for the supposed repeat of calls without digest.
     """
-    if result_class is ResultClass.SILENCE:
+    if result_class is _RESULT_CLASS_SILENCE:
         return None
-    if result_class is ResultClass.ACK or result_class is ResultClass.EMPTY:
+    if result_class is _RESULT_CLASS_ACK or result_class is _RESULT_CLASS_EMPTY:
         return contract.allowed_repeats + QUIET_EXTRA_REPEATS
     return contract.allowed_repeats
 
 
 def is_silent(facts: CallFacts) -> bool:
     """Tells whether a call gave back nothing at all, so that nobody can say what it did; a write's success says."""
-    return facts.result_class is ResultClass.SILENCE and facts.effect is not Effect.WRITE
+    return facts.result_class is _RESULT_CLASS_SILENCE and facts.effect is not _EFFECT_WRITE

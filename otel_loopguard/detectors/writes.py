@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from otel_loopguard.model import ToolCall
     from otel_loopguard.policy import ToolContract
 
+# Members under names of their own: to look one up in its class costs 50 ns, and a step does so dozens of times.
+_EFFECT_WRITE: Final = Effect.WRITE
+_OUTCOME_ERROR: Final = Outcome.ERROR
+_OUTCOME_OK: Final = Outcome.OK
+_RESULT_CLASS_ERROR: Final = ResultClass.ERROR
+
 MAX_WRITES: Final = 1024
 """Writes remembered a run, the latest half of them for certain."""
 MAX_BUSINESS_KEYS: Final = 65_536
@@ -190,14 +196,14 @@ def _known_to(call: ToolCall) -> bool | None:
     facts = call.facts
     if not call.executed:
         return None
-    if facts.outcome is Outcome.ERROR or facts.result_class is ResultClass.ERROR:
+    if facts.outcome is _OUTCOME_ERROR or facts.result_class is _RESULT_CLASS_ERROR:
         return None if facts.error_category in _NOT_CARRIED_OUT else False
-    return facts.outcome is Outcome.OK
+    return facts.outcome is _OUTCOME_OK
 
 
 def _key_of(call: ToolCall, contract: ToolContract) -> _Key | None:
     facts = call.facts
-    if facts.effect is not Effect.WRITE:
+    if facts.effect is not _EFFECT_WRITE:
         return None
     digest = facts.business_digest or facts.call_digest
     if digest is None:
