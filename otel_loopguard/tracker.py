@@ -163,8 +163,8 @@ class Tracker:
         self._turn: int | None = None
         self._place: Place | None = None
         self._acts = 0
-        self._records = Recent[_Key, Record](limits.digests)
-        self._agents = Recent[str, Agent](limits.agents)
+        self._records: Recent[_Key, Record] = Recent(limits.digests)
+        self._agents: Recent[str, Agent] = Recent(limits.agents)
         self._first_agent: Agent | None = None
         self._across: Laps | None = None
         self._across_turn = -1

@@ -84,7 +84,7 @@ class Turns:
     __slots__ = ("_agents",)
 
     def __init__(self) -> None:
-        self._agents = Recent[str, list[int]](MAX_CHAINS)
+        self._agents: Recent[str, list[int]] = Recent(MAX_CHAINS)
 
     def before(self, call: ToolCall) -> int:
         """Takes in the next call and returns the turn before the call's own, -1 for none."""
@@ -180,7 +180,7 @@ class TextRuns:
 
     def __init__(self, *, very_alike: int = 100) -> None:
         self._very_alike = very_alike
-        self._runs = Recent[_TextKey, TextRun](MAX_CHAINS)
+        self._runs: Recent[_TextKey, TextRun] = Recent(MAX_CHAINS)
         self._number, self._text = 0, _Text(1, 100, moving=False)
 
     @property

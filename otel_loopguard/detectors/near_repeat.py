@@ -102,7 +102,7 @@ class NearRepeat:
     reads = Reads.EVERY
 
     def __init__(self) -> None:
-        self._chains = Recent[tuple[str, str], _Chain](MAX_CHAINS)
+        self._chains: Recent[tuple[str, str], _Chain] = Recent(MAX_CHAINS)
         self._turns = Turns()
         self._number, self._measure = 0, _Measure(1, 1)
 

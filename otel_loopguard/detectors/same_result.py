@@ -97,7 +97,7 @@ class SameResult:
     reads = Reads.EVERY
 
     def __init__(self) -> None:
-        self._runs = Recent[tuple[str, str], _Same](MAX_CHAINS)
+        self._runs: Recent[tuple[str, str], _Same] = Recent(MAX_CHAINS)
         self._number, self._item = 0, False
 
     @property

@@ -62,10 +62,10 @@ class Tally:
 
     def __init__(self, memory: BusinessMemory, *, answers: int) -> None:
         self.writes = Writes(memory)
-        self._answers = Recent[_AnswerKey, int](answers)
-        self._first = Recent[_AnswerKey, str](answers)
+        self._answers: Recent[_AnswerKey, int] = Recent(answers)
+        self._first: Recent[_AnswerKey, str] = Recent(answers)
         """The one answer of a tool to an agent; empty where it has given several."""
-        self._spent = Recent[str, Stretch](MAX_BUDGETED)
+        self._spent: Recent[str, Stretch] = Recent(MAX_BUDGETED)
         self._state = State()
         self._starts = 0
 

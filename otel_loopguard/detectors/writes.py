@@ -63,7 +63,7 @@ class BusinessMemory:
     __slots__ = ("runs", "writes")
 
     def __init__(self, *, limit: int = MAX_BUSINESS_KEYS) -> None:
-        self.writes = Recent[_Key, _Write](limit)
+        self.writes: Recent[_Key, _Write] = Recent(limit)
         self.runs = 0
 
 
@@ -91,7 +91,7 @@ class Writes:
         self._memory = memory
         memory.runs += 1
         self._run = memory.runs
-        self._own = Recent[_Key, _Write](MAX_WRITES)
+        self._own: Recent[_Key, _Write] = Recent(MAX_WRITES)
         self._keyless: dict[str, tuple[_Key, _Write]] = {}
         self._again_in_run: dict[_Key, SameWrite] = {}
 
@@ -102,7 +102,7 @@ class Writes:
 
     def start_over(self) -> None:
         """A user turn begins: writes of this run may be asked for again."""
-        self._own = Recent[_Key, _Write](MAX_WRITES)
+        self._own = Recent(MAX_WRITES)
         self._keyless.clear()
         self._again_in_run.clear()
 
