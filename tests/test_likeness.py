@@ -164,7 +164,7 @@ def test_deep_structures_end() -> None:
     [
         ("readiness notes", False),
         ("rent level research", True),
-        ("/work/my/long/path/to/a/file.py", False),
+        ("/srv/my/long/path/to/a/file.py", False),
         ("https://shop.example/item?try=1&more=words", False),
         ("  padded   out  ", False),
         ("one\ntwo\nthree", True),

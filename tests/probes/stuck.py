@@ -64,7 +64,7 @@ def _repeats() -> list[Probe]:
             8,
         ),
         Probe(
-            "split_over_subagents",
+            "split_over_agents",
             "Three agents ask the same, in turn, and each gets the same answer: the run goes round.",
             [
                 call("search", {"q": "contract 88"}, {"hits": ["C-88", "C-89"]}, agent=agent)
