@@ -12,6 +12,8 @@ from otel_loopguard.policy import ErrorRules
 
 _ACK_KEYS: Final = frozenset({"ok", "success", "status", "result", "acknowledged", "done"})
 _MAX_ACK_FIELDS: Final = 1
+_PRINTED: Final = ("stdout", "output")
+_EXIT_STATUS: Final = frozenset({"exit_code", "exitCode", "exit_status", "returncode", "return_code"})
 
 
 def classify(value: Value, *, effect: Effect, errors: ErrorRules) -> ResultClass:
@@ -22,7 +24,7 @@ def classify(value: Value, *, effect: Effect, errors: ErrorRules) -> ResultClass
         effect: the tool's effect; every success of a declared write is an acknowledgement.
         errors: the policy's word lists.
     """
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if value is None or (isinstance(value, str) and not value.strip()) or _is_silent_command(value):
         return ResultClass.SILENCE
     if isinstance(value, str):
         if errors.is_error_text(value):
@@ -34,6 +36,21 @@ def classify(value: Value, *, effect: Effect, errors: ErrorRules) -> ResultClass
     if isinstance(value, (list, dict, tuple)) and not value:
         return ResultClass.EMPTY
     return ResultClass.CONTENT
+
+
+def _is_silent_command(value: Value) -> bool:
+    """Tells whether this is the record of a command that succeeded and printed nothing, as agents' shells give it."""
+    if not isinstance(value, dict) or not any(name in value for name in _PRINTED):
+        return False
+    if "stdout" not in value and _EXIT_STATUS.isdisjoint(value):
+        return False
+    return all(
+        inner is None
+        or isinstance(inner, bool)
+        or (isinstance(inner, int | float) and inner == 0)
+        or (isinstance(inner, str) and not inner.strip())
+        for inner in value.values()
+    )
 
 
 def _is_ack(value: Value, errors: ErrorRules) -> bool:

@@ -22,6 +22,16 @@ def _log_line(number: int) -> str:
     return f"2026-03-02T10:{number // 60:02d}:{number % 60:02d}Z worker {events[number % 4]} number {number}"
 
 
+def _shown(text: str, *, exit_code: int = 0) -> dict[str, object]:
+    """What a shell gives back as a structure."""
+    return {"stdout": text, "stderr": "", "exit_code": exit_code}
+
+
+def _shell_naps(count: int) -> list[Row]:
+    look = call("shell", {"command": "gh run view 7"}, _shown("in_progress"))
+    return [row for _ in range(count) for row in (call("shell", {"command": "sleep 60"}, _shown("")), look)]
+
+
 def _waiting() -> list[Probe]:
     progress = [
         call(
@@ -66,6 +76,23 @@ def _waiting() -> list[Probe]:
             "sleep_and_poll_undeclared",
             "Nobody declared the poller, its answer is constant, and the agent sleeps between: it waits.",
             [*short_naps, call("job_state", {"job": 9}, "complete")],
+        ),
+        Probe(
+            "sleep_and_poll_in_a_shell",
+            "The same through one shell, whose record of a sleep is a structure that says nothing.",
+            [*_shell_naps(6), call("shell", {"command": "gh run view 7"}, _shown("completed"))],
+        ),
+        Probe(
+            "edit_test_silent_structure",
+            "Every edit is another command that prints nothing, and the test goes on failing: it is being worked on.",
+            [
+                one
+                for n in range(12)
+                for one in (
+                    call("shell", {"command": f"sed -i 's/a{n}/b/' app.py"}, _shown("")),
+                    call("shell", {"command": "pytest -q"}, _shown("1 failed, 20 passed", exit_code=1)),
+                )
+            ],
         ),
         Probe(
             "wait_undeclared",
