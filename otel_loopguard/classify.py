@@ -5,6 +5,7 @@ Source of the rules: DESIGN 6, "Result class". Texts are judged by the policy's 
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from otel_loopguard.model import Effect, ResultClass, Value
@@ -16,11 +17,18 @@ _PRINTED: Final = ("stdout", "output")
 _EXIT_STATUS: Final = frozenset({"exit_code", "exitCode", "exit_status", "returncode", "return_code"})
 
 
-def classify(value: Value, *, effect: Effect, errors: ErrorRules) -> ResultClass:
+_WAITS: Final = frozenset({"sleep", "wait", "pause", "delay"})
+"""Tools that let time pass, by their usual names. What such a tool says about it ("Slept 30 s") says nothing."""
+_UNITS: Final = ("_s", "_ms", "_seconds", "_minutes", "_for_seconds")
+_NAME_PARTS: Final = re.compile(r"[./:]|__")
+
+
+def classify(value: Value, *, tool: str, effect: Effect, errors: ErrorRules) -> ResultClass:
     """Returns the class of a result whose call did not fail by status.
 
     Args:
         value: the unwrapped result.
+        tool: the tool's name; one of unknown effect that is named as a wait keeps silent, whatever it says.
         effect: the tool's effect; every success of a declared write is an acknowledgement.
         errors: the policy's word lists.
     """
@@ -31,6 +39,8 @@ def classify(value: Value, *, effect: Effect, errors: ErrorRules) -> ResultClass
             return ResultClass.ERROR
         if errors.is_not_found(value):
             return ResultClass.NOT_FOUND
+    if effect is Effect.UNKNOWN and _is_wait(tool):
+        return ResultClass.SILENCE
     if effect is Effect.WRITE or _is_ack(value, errors):
         return ResultClass.ACK
     if isinstance(value, (list, dict, tuple)) and not value:
@@ -51,6 +61,14 @@ def _is_silent_command(value: Value) -> bool:
         or (isinstance(inner, str) and not inner.strip())
         for inner in value.values()
     )
+
+
+def _is_wait(tool: str) -> bool:
+    """Tells whether a tool is named `sleep`, `wait` and the like: alone, with a unit, or behind a server's name."""
+    name = _NAME_PARTS.split(tool.casefold())[-1]
+    for unit in _UNITS:
+        name = name.removesuffix(unit)
+    return name in _WAITS
 
 
 def _is_ack(value: Value, errors: ErrorRules) -> bool:

@@ -288,7 +288,7 @@ class FactsReader:
         if outcome is Outcome.ERROR:
             result_class = ResultClass.ERROR
         elif known:
-            result_class = classify(reading.result.value, effect=effect, errors=errors)
+            result_class = classify(reading.result.value, tool=reading.tool or "", effect=effect, errors=errors)
         if result_class is not ResultClass.ERROR:
             return result_class, None
         if reading.error_category is not None:

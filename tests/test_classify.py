@@ -63,8 +63,8 @@ RULES = ErrorRules()
 )
 def test_class_of_a_result(value: Any, expected: ResultClass) -> None:
     """Silence, a failure in words, nothing found, a bare acknowledgement, an empty answer; all else is content."""
-    assert expected is classify(value, effect=Effect.READ, errors=RULES)
-    assert expected is classify(value, effect=Effect.UNKNOWN, errors=RULES)
+    assert expected is classify(value, tool="look", effect=Effect.READ, errors=RULES)
+    assert expected is classify(value, tool="look", effect=Effect.UNKNOWN, errors=RULES)
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,33 @@ def test_class_of_a_result(value: Any, expected: ResultClass) -> None:
 )
 def test_class_of_the_result_of_a_declared_write(value: Any, expected: ResultClass) -> None:
     """Whatever a write gives back that is no failure acknowledges it; silence and failures stay what they are."""
-    assert expected is classify(value, effect=Effect.WRITE, errors=RULES)
+    assert expected is classify(value, tool="look", effect=Effect.WRITE, errors=RULES)
+
+
+@pytest.mark.parametrize(
+    "tool", ["sleep", "Wait", "wait_seconds", "sleep_ms", "computer.wait", "mcp__timer__pause", "delay"]
+)
+@pytest.mark.parametrize(
+    "value", ["Slept for 30 seconds", "ok", {"slept": 30}, True, "a page as it was after the wait", []]
+)
+def test_a_wait_says_nothing(tool: str, value: Any) -> None:
+    """What a tool says that lets time pass answers nothing; a failure is one; the owner knows better."""
+    assert ResultClass.SILENCE is classify(value, tool=tool, effect=Effect.UNKNOWN, errors=RULES)
+    assert ResultClass.SILENCE is not classify(value, tool=tool, effect=Effect.READ, errors=RULES)
+    assert ResultClass.ACK is classify(value, tool=tool, effect=Effect.WRITE, errors=RULES)
+    assert ResultClass.ERROR is classify("Error: too long", tool=tool, effect=Effect.UNKNOWN, errors=RULES)
+
+
+@pytest.mark.parametrize(
+    "tool", ["get_wait_times", "wait_for_text", "waiter", "await_approval", "delayed_flights", "", "s"]
+)
+def test_other_tools_are_no_waits(tool: str) -> None:
+    """A name that only has to do with waiting."""
+    assert ResultClass.CONTENT is classify("30 minutes", tool=tool, effect=Effect.UNKNOWN, errors=RULES)
 
 
 def test_the_owner_s_words_count() -> None:
     """Texts that the policy calls `not_found` are."""
-    assert ResultClass.NOT_FOUND is classify("leer", effect=Effect.READ, errors=ErrorRules(not_found=("leer",)))
+    assert ResultClass.NOT_FOUND is classify(
+        "leer", tool="look", effect=Effect.READ, errors=ErrorRules(not_found=("leer",))
+    )

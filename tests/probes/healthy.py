@@ -78,6 +78,14 @@ def _waiting() -> list[Probe]:
             [*short_naps, call("job_state", {"job": 9}, "complete")],
         ),
         Probe(
+            "sleep_that_speaks_and_poll",
+            "The sleep tells how long it slept, which is no answer to anything.",
+            [
+                *[row for _ in range(6) for row in (call("sleep", {"s": 30}, "Slept for 30 seconds."), short_naps[1])],
+                call("job_state", {"job": 9}, "complete"),
+            ],
+        ),
+        Probe(
             "sleep_and_poll_in_a_shell",
             "The same through one shell, whose record of a sleep is a structure that says nothing.",
             [*_shell_naps(6), call("shell", {"command": "gh run view 7"}, _shown("completed"))],
