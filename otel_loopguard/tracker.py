@@ -8,6 +8,7 @@ The guard's question, what a proposed call would complete, belongs beside `obser
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import msgspec
@@ -158,7 +159,7 @@ class Tracker:
         self._max_items = limits.items
         detectors = tuple(make() for make in DETECTORS)
         self._measured = tuple([cast("Measuring", one).measured for one in detectors if type(one) in _MEASURING])
-        self._judges = _Judges(detectors)
+        self._judges = _Judges(DETECTORS, detectors)
         self._tally = Tally(memory or BusinessMemory(limit=2), answers=limits.answers)
         self._turn: int | None = None
         self._place: Place | None = None
@@ -615,18 +616,25 @@ class Tracker:
         )
 
 
+@cache
+def _readers(makers: tuple[Callable[[], Detector], ...], evidence: int) -> tuple[int, ...]:
+    """Returns the places of the detectors that read some of this evidence; the same for every run."""
+    return tuple([at for at, make in enumerate(makers) if int(make().reads) & evidence])
+
+
 class _Judges(dict[int, "tuple[_Judge, ...]"]):
     """Those who have something to say of each set of evidence, in their order.
 
     Looked up when a set is first shown: a short run shows a few of 64, and making all takes longer than judging it.
     """
 
-    def __init__(self, detectors: Sequence[Detector]) -> None:
+    def __init__(self, makers: tuple[Callable[[], Detector], ...], detectors: Sequence[Detector]) -> None:
         super().__init__()
-        self._detectors = detectors
+        self._makers, self._detectors = makers, detectors
 
     def __missing__(self, evidence: int) -> tuple[_Judge, ...]:
-        found = self[evidence] = tuple([one.judge for one in self._detectors if int(one.reads) & evidence])
+        detectors = self._detectors
+        found = self[evidence] = tuple([detectors[at].judge for at in _readers(self._makers, evidence)])
         return found
 
 

@@ -218,7 +218,7 @@ ACTIONS = st.lists(
 
 @given(ACTIONS, ACTIONS, st.randoms(use_true_random=False))
 def test_interleaved_agents_keep_their_findings(first: list[Any], second: list[Any], order: Any) -> None:
-    """Another agent's reads never change what is found of an agent, but for circles of both."""
+    """Another agent's declared reads never change what is found of an agent, but for circles of both."""
     alone = _play([("a", action) for action in first])
     mixed = [("a", action) for action in first]
     for action in second:
@@ -243,7 +243,8 @@ def _play(actions: list[tuple[str, Any]]) -> Run:
     run = Run()
     last = None
     for agent, (tool, arguments, result, sibling) in actions:
-        run.call(tool, arguments, result, agent=agent, sibling=sibling and agent == last)
+        effect = Effect.READ if agent == "b" else Effect.UNKNOWN
+        run.call(tool, arguments, result, agent=agent, effect=effect, sibling=sibling and agent == last)
         last = agent
     return run
 

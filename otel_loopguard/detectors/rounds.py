@@ -168,7 +168,7 @@ class Laps:
         As the shortest it is none of a shorter one's multiples; periods that one call alone fills are left out.
         """
         for period in range(max(2, self._length(1) + 1), MAX_PERIOD + 1):
-            if self._length(period) >= (MIN_PERIODS - 1) * period:
+            if self._matches >> period & 1 and self._length(period) >= (MIN_PERIODS - 1) * period:
                 stretch = self._begin_stretch(period)
                 if stretch is not None:
                     self._stretch, self._period = stretch, period

@@ -6,7 +6,9 @@ constant time, bounded memory. Most calls leave nothing to show, and cost a few 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
 
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.staleness import State
@@ -34,7 +36,7 @@ _TELLING: Final = (ResultClass.CONTENT, ResultClass.NOT_FOUND)
 _AnswerKey: TypeAlias = "tuple[str, ...]"
 
 
-class Counted(NamedTuple):
+class Counted(msgspec.Struct, frozen=True, gc=False):
     """What one call adds to; each None where it adds to nothing of that sort."""
 
     same_write: SameWrite | None = None
