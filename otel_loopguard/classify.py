@@ -19,7 +19,7 @@ _EXIT_STATUS: Final = frozenset({"exit_code", "exitCode", "exit_status", "return
 
 _WAITS: Final = frozenset({"sleep", "wait", "pause", "delay"})
 """Tools that let time pass, by their usual names. What such a tool says about it ("Slept 30 s") says nothing."""
-_UNITS: Final = ("_s", "_ms", "_seconds", "_minutes", "_for_seconds")
+_UNITS: Final = ("_for_seconds", "_seconds", "_minutes", "_ms", "_s")
 _NAME_PARTS: Final = re.compile(r"[./:]|__")
 
 

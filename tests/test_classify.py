@@ -20,7 +20,7 @@ RULES = ErrorRules()
         ("", ResultClass.SILENCE),
         (" \n", ResultClass.SILENCE),
         ({"stdout": "", "stderr": " \n", "exit_code": 0, "interrupted": False, "signal": None}, ResultClass.SILENCE),
-        ({"stdout": "", "ok": True}, ResultClass.SILENCE),
+        ({"stdout": "", "ok": True, "took": 0.0}, ResultClass.SILENCE),
         *(({"output": "", key: 0}, ResultClass.SILENCE) for key in ("exit_code", "exitCode", "exit_status")),
         *(({"output": "", key: 0}, ResultClass.SILENCE) for key in ("returncode", "return_code")),
         ({"stdout": "1 failed", "exit_code": 0}, ResultClass.CONTENT),
@@ -86,7 +86,19 @@ def test_class_of_the_result_of_a_declared_write(value: Any, expected: ResultCla
 
 
 @pytest.mark.parametrize(
-    "tool", ["sleep", "Wait", "wait_seconds", "sleep_ms", "computer.wait", "mcp__timer__pause", "delay"]
+    "tool",
+    [
+        "sleep",
+        "Wait",
+        "wait_seconds",
+        "sleep_ms",
+        "sleep_s",
+        "wait_minutes",
+        "pause_for_seconds",
+        "computer.wait",
+        "mcp__timer__pause",
+        "delay",
+    ],
 )
 @pytest.mark.parametrize(
     "value", ["Slept for 30 seconds", "ok", {"slept": 30}, True, "a page as it was after the wait", []]
