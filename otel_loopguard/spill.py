@@ -7,6 +7,7 @@ depend on the order in which facts came. It holds what facts hold: no content.
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -70,7 +71,9 @@ class Spill:
 
     def __init__(self, *, max_pages: int | None = None) -> None:
         # An empty name is SQLite's private on-disk database: unlinked at once, never visible to others.
-        self._db = sqlite3.connect("")
+        # Whichever thread collects this may close it; a replay that is given up, or fails, does not come to its end.
+        self._db = sqlite3.connect("", check_same_thread=False)
+        weakref.finalize(self, self._db.close)
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(list[SpanFacts]).decode
         with _disk_faults():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import sqlite3
 from functools import partial
 
 import pytest
@@ -106,3 +108,13 @@ def test_replay_ends_with_the_code_for_a_full_disk(
     monkeypatch.setattr(Replay.__init__, "__kwdefaults__", {"spill_after_spans": 500, "max_group_spans": 1000})
     assert ExitCode.NO_ROOM == main(["replay", *[str(_CAPTURE)] * 40])
     assert capsys.readouterr().err.startswith("otel-loopguard: error: replay's temporary database cannot be written")
+
+
+def test_a_replay_that_is_given_up_closes_its_database() -> None:
+    """An open connection is a file of the disk that nobody can free before the process ends."""
+    spill = Spill()
+    database = spill._db
+    del spill
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("SELECT 1")
