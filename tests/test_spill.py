@@ -110,10 +110,12 @@ def test_replay_ends_with_the_code_for_a_full_disk(
     assert capsys.readouterr().err.startswith("otel-loopguard: error: replay's temporary database cannot be written")
 
 
-def test_a_replay_that_is_given_up_closes_its_database() -> None:
+def test_a_replay_that_is_given_up_closes_its_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """An open connection is a file of the disk that nobody can free before the process ends."""
+    database = sqlite3.connect("", check_same_thread=False)
+    monkeypatch.setattr(sqlite3, "connect", lambda *_, **__: database)
     spill = Spill()
-    database = spill._db
+    assert database.execute("SELECT count(*) FROM block").fetchone() == (0,)
     del spill
     gc.collect()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
