@@ -172,7 +172,7 @@ class Tracker:
         self._user_turn: int | None = None
         self._attempt: str | None = None
         self._hard = 0
-        self._barriers = 0
+        self._barriers = self._deeds = 0
         self._claims = Claims(limit=limits.findings)
         self._progress_observed = False
         self._new_items: bool | None = None
@@ -289,7 +289,7 @@ class Tracker:
             return
         place = self._place
         opens = place is None or call.turn != self._turn
-        now = Place(agent, self._barriers, self._acts) if opens or place is None else place
+        now = Place(agent, self._barriers, self._acts, self._deeds) if opens or place is None else place
         # A turn that is still open ends where the next one begins.
         before = now if record.place is place else record.place
         if agent.rounds_hold(self._hard) and agent.lap_turn != call.turn:
@@ -312,15 +312,16 @@ class Tracker:
         self._user_turn, self._attempt = call.user_turn, call.attempt
         self._hard += 1
         self._barriers += 1
+        self._deeds += 1
         if self._across is not None:
             self._across.clear()
 
     def _open_turn(self, call: ToolCall, agent: Agent) -> Place:
         """Marks where the turn before ended, and where this one begins."""
         if self._place is not None:
-            self._place.close(self._barriers, self._acts)
+            self._place.close(self._barriers, self._acts, self._deeds)
         self._turn = call.turn
-        self._place = place = Place(agent, self._barriers, self._acts)
+        self._place = place = Place(agent, self._barriers, self._acts, self._deeds)
         return place
 
     def _meet(self, name: str) -> Agent:
@@ -484,7 +485,6 @@ class Tracker:
             # An outage may be over by the next look, and what is done meanwhile is waiting.
             if call.facts.error_category is _ERROR_CATEGORY_TRANSIENT:
                 self._barriers += 1
-                agent.raised += 1
             return
         if not answer.executed:
             return
@@ -495,11 +495,16 @@ class Tracker:
             if not rewrite or count == 1:
                 self._hard += 1
                 agent.own += 1
-                self._barriers += 1
-                agent.raised += 1
-        elif answer.waiting or (effect is _EFFECT_UNKNOWN and not again):
+                self._do(agent)
+        elif answer.waiting:
             self._barriers += 1
-            agent.raised += 1
+        elif effect is _EFFECT_UNKNOWN and not again:
+            self._do(agent)
+
+    def _do(self, agent: Agent) -> None:
+        self._barriers += 1
+        self._deeds += 1
+        agent.deeds += 1
 
     def _wait(self, record: Record, call: ToolCall, contract: ToolContract, *, sibling: bool) -> bool | None:
         """Brings a declared poller's wait up to date and returns whether its answer is terminal."""

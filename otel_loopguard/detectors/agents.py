@@ -47,13 +47,13 @@ class Agent:
         "_well_turn",
         "answers",
         "calls",
+        "deeds",
         "failures",
         "lap_turn",
         "laps",
         "moved",
         "outages",
         "own",
-        "raised",
         "round",
         "since",
         "starts",
@@ -62,7 +62,7 @@ class Agent:
     def __init__(self, *, first_round: int, hard: int) -> None:
         self._turn = self.lap_turn = self._well_turn = -1
         self.round = self.calls = self.moved = first_round
-        self.own = self.raised = 0
+        self.own = self.deeds = 0
         self._others = hard
         self.laps = Laps()
         self._supposed = Suppositions()

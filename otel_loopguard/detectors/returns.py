@@ -27,23 +27,21 @@ class Place:
     """Where one turn of an agent stood in the run when it ended; as long as it goes on, where it began.
 
     `calls` and `moved` count the agent's calls and those that brought something new; `barriers` and `acts` the
-    run's barriers and its acknowledged or silent calls of unknown effect; `others` the barriers that other agents,
-    or a user turn, raised.
+    run's barriers and its acknowledged or silent calls of unknown effect; `others` the barriers that others raised
+    by what they did, or a user turn; those who only wait, or fail in passing, part no rounds but their own.
     """
 
     __slots__ = ("acts", "agent", "barriers", "calls", "moved", "others")
 
-    def __init__(self, agent: Agent, barriers: int, acts: int) -> None:
+    def __init__(self, agent: Agent, barriers: int, acts: int, deeds: int) -> None:
         self.agent = agent
-        self.calls, self.moved = agent.calls, agent.moved
-        self.barriers, self.acts = barriers, acts
-        self.others = barriers - agent.raised
+        self.close(barriers, acts, deeds)
 
-    def close(self, barriers: int, acts: int) -> None:
+    def close(self, barriers: int, acts: int, deeds: int) -> None:
         """The turn is over: from now on this says where it ended."""
         self.calls, self.moved = self.agent.calls, self.agent.moved
         self.barriers, self.acts = barriers, acts
-        self.others = barriers - self.agent.raised
+        self.others = deeds - self.agent.deeds
 
 
 def gap(before: Place, now: Place, window: int) -> int:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.model import DeniedBy, Effect, Kind, Mark, Outcome, Progress, ResultClass, Severity, Signals
+from otel_loopguard.model import (
+    DeniedBy,
+    Effect,
+    ErrorCategory,
+    Kind,
+    Mark,
+    Outcome,
+    Progress,
+    ResultClass,
+    Severity,
+    Signals,
+)
 from tests.detectors.feeding import UNSEEN, Run
 
 
@@ -421,3 +432,15 @@ def test_another_agents_read_or_repeat_parts_nothing() -> None:
     for number in range(6):
         both.call("status", "a", "same", agent="ab"[number % 2])
     assert 5 == both.first(Kind.EXACT_REPEAT)
+
+
+def test_another_agents_wait_parts_nothing() -> None:
+    """It polls, or meets an outage: nothing was done that the next look could be for."""
+    polls, outage = Run(), Run()
+    for number in range(3):
+        polls.call("poll", "job", f"{number} %", agent="other")
+        polls.call("status", "a", "same", agent="agent")
+        outage.fail("fetch", f"{number}", error_category=ErrorCategory.TRANSIENT, agent="other")
+        outage.call("status", "a", "same", agent="agent")
+    assert 6 == polls.first(Kind.EXACT_REPEAT)
+    assert 6 == outage.first(Kind.EXACT_REPEAT)
