@@ -390,3 +390,12 @@ def test_nothing_is_read_of_what_a_proposed_call_gave_back() -> None:
         for rest in rests
     }
     assert {Action.DENY} == decisions
+
+
+def test_own_siblings_of_unknown_effect_part_no_rounds() -> None:
+    """What stood beside the last equal call, in its turn that is still open, is no other agent's work."""
+    run = Guarded()
+    for number in range(3):
+        run.call("read", "a", "same")
+        run.call("tool", f"{number}", f"{number}", sibling=True)
+    assert "awd" == run.actions()[::2]

@@ -444,3 +444,12 @@ def test_another_agents_wait_parts_nothing() -> None:
         outage.call("status", "a", "same", agent="agent")
     assert 6 == polls.first(Kind.EXACT_REPEAT)
     assert 6 == outage.first(Kind.EXACT_REPEAT)
+
+
+def test_own_siblings_of_unknown_effect_part_no_rounds() -> None:
+    """What the agent does beside the call, in the same turn, is no other agent's work."""
+    run = Run()
+    for number in range(3):
+        run.call("status", "a", "same")
+        run.call("tool", f"{number}", f"{number}", sibling=True)
+    assert 5 == run.first(Kind.EXACT_REPEAT)
