@@ -140,7 +140,7 @@ _ACTS: Final = (ResultClass.ACK, ResultClass.SILENCE, None)
 _Key: TypeAlias = "tuple[str, str | None, str | None, str | None]"
 _MEASURING: Final = frozenset(type(one) for make in DETECTORS if isinstance(one := make(), Measuring))
 """Asked once and not of each run: whether an object has a protocol's methods takes some 5 µs to tell."""
-_Judge: TypeAlias = "Callable[[Step], Claim | None]"
+_Judge: TypeAlias = "Callable[[Detector, Step], Claim | None]"
 
 
 class Tracker:
@@ -157,9 +157,9 @@ class Tracker:
     def __init__(self, policy: Policy, *, limits: Limits = _LIMITS, memory: BusinessMemory | None = None) -> None:
         self._policy = policy
         self._max_items = limits.items
-        detectors = tuple(make() for make in DETECTORS)
+        self._detectors = detectors = tuple([make() for make in DETECTORS])
         self._measured = tuple([cast("Measuring", one).measured for one in detectors if type(one) in _MEASURING])
-        self._judges = _Judges(DETECTORS, detectors)
+        self._readers = _readers(DETECTORS)
         self._tally = Tally(memory or BusinessMemory(limit=2), answers=limits.answers)
         self._turn: int | None = None
         self._place: Place | None = None
@@ -238,7 +238,7 @@ class Tracker:
             self._barriers,
             counted=counted,
         )
-        kinds = self._judge(step, self._judges[int(Reads.COUNTED)])
+        kinds = self._judge(step, int(Reads.COUNTED))
         return Observation(_PROGRESS_UNKNOWN, kinds=kinds, covered=counted.covered)
 
     # --- a question in front ---------------------------------------------------------------------------------
@@ -401,8 +401,9 @@ class Tracker:
             trail,
             denials,
             counted,
+            agent.turn_before,
         )
-        kinds = self._judge(step, self._judges[shown(step)])
+        kinds = self._judge(step, shown(step))
         if (stretch or trail or sibling or lap or across) and self._count_waste(record, lap, across):
             # These calls are accounted for: what comes after them is judged by itself.
             agent.answers.clear()
@@ -425,14 +426,15 @@ class Tracker:
 
     def _count_waste(self, record: Record, lap: Lap | None, across: Lap | None) -> bool:
         """Marks what a call adds to loops that were found, and returns whether it belongs to any."""
-        trail, looping = record.trail, False
-        for stretch in (
-            record.stretch,
-            None if trail is None else trail.still_stretch,
-            None if trail is None else trail.relapse,
-            None if lap is None else lap.stretch,
-            None if across is None else across.stretch,
-        ):
+        found = [record.stretch]
+        if record.trail is not None:
+            found += record.trail.still_stretch, record.trail.relapse
+        if lap is not None:
+            found.append(lap.stretch)
+        if across is not None:
+            found.append(across.stretch)
+        looping = False
+        for stretch in found:
             if stretch is not None and stretch.loop:
                 looping = True
                 if stretch.unlisted:
@@ -546,11 +548,11 @@ class Tracker:
         if self._across is not None:
             self._across.clear()
 
-    def _judge(self, step: Step, judges: tuple[_Judge, ...]) -> tuple[Kind, ...]:
-        """Shows the step to detectors and returns the kinds that became true with it."""
+    def _judge(self, step: Step, evidence: int) -> tuple[Kind, ...]:
+        """Shows the step to those who read some of its evidence and returns the kinds that became true with it."""
         kinds: tuple[Kind, ...] = ()
-        for judge in judges:
-            claim = judge(step)
+        for at, judge in self._readers[evidence]:
+            claim = judge(self._detectors[at], step)
             if claim is not None and self._claims.note(claim, step.call):
                 kinds = (*kinds, claim.kind)
         return kinds
@@ -621,26 +623,25 @@ class Tracker:
         )
 
 
-@cache
-def _readers(makers: tuple[Callable[[], Detector], ...], evidence: int) -> tuple[int, ...]:
-    """Returns the places of the detectors that read some of this evidence; the same for every run."""
-    return tuple([at for at, make in enumerate(makers) if int(make().reads) & evidence])
+class _Readers(dict[int, "tuple[tuple[int, _Judge], ...]"]):
+    """Who reads some of a set of evidence: places of detectors, in their order, with what judges there.
 
-
-class _Judges(dict[int, "tuple[_Judge, ...]"]):
-    """Those who have something to say of each set of evidence, in their order.
-
-    Looked up when a set is first shown: a short run shows a few of 64, and making all takes longer than judging it.
+    The same for every run, and filled as sets are first shown: of 128, runs show a few.
     """
 
-    def __init__(self, makers: tuple[Callable[[], Detector], ...], detectors: Sequence[Detector]) -> None:
+    def __init__(self, makers: tuple[Callable[[], Detector], ...]) -> None:
         super().__init__()
-        self._makers, self._detectors = makers, detectors
+        self._detectors = tuple(make() for make in makers)
 
-    def __missing__(self, evidence: int) -> tuple[_Judge, ...]:
-        detectors = self._detectors
-        found = self[evidence] = tuple([detectors[at].judge for at in _readers(self._makers, evidence)])
+    def __missing__(self, evidence: int) -> tuple[tuple[int, _Judge], ...]:
+        readers = [(at, one) for at, one in enumerate(self._detectors) if int(one.reads) & evidence]
+        found = self[evidence] = tuple([(at, type(one).judge) for at, one in readers])
         return found
+
+
+@cache
+def _readers(makers: tuple[Callable[[], Detector], ...]) -> _Readers:
+    return _Readers(makers)
 
 
 def _is_telling(facts: CallFacts) -> bool:

@@ -399,3 +399,4 @@ def test_own_siblings_of_unknown_effect_part_no_rounds() -> None:
         run.call("read", "a", "same")
         run.call("tool", f"{number}", f"{number}", sibling=True)
     assert "awd" == run.actions()[::2]
+    assert [Kind.EXACT_REPEAT] * 2 == run.reasons()

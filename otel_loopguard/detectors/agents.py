@@ -57,10 +57,11 @@ class Agent:
         "round",
         "since",
         "starts",
+        "turn_before",
     )
 
     def __init__(self, *, first_round: int, hard: int) -> None:
-        self._turn = self.lap_turn = self._well_turn = -1
+        self._turn = self.turn_before = self.lap_turn = self._well_turn = -1
         self.round = self.calls = self.moved = first_round
         self.own = self.deeds = 0
         self._others = hard
@@ -108,7 +109,7 @@ class Agent:
         others = hard - self.own
         opens = call.turn != self._turn
         if opens:
-            self._turn = call.turn
+            self.turn_before, self._turn = self._turn, call.turn
             self.round += 1
         if others != self._others:
             self._others = others

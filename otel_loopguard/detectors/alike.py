@@ -55,10 +55,11 @@ def is_evidence(step: Step) -> bool:
     Declared pollers and pagers have kinds of their own; what was not executed gave nothing; a transient failure
     is known to be no part of a loop.
     """
-    facts = step.call.facts
+    call = step.call
+    facts = call.facts
     return (
         facts.pattern is _PATTERN_PLAIN
-        and step.call.executed
+        and call.executed
         and not (step.failing and facts.error_category is _ERROR_CATEGORY_TRANSIENT)
     )
 
@@ -76,26 +77,6 @@ def begin(call: ToolCall) -> Stretch:
     stretch = Stretch(call.facts.tool, call.agent, ())
     add_to(stretch, call)
     return stretch
-
-
-class Turns:
-    """The last two turns of each agent in which it called anything but a no-op."""
-
-    __slots__ = ("_agents",)
-
-    def __init__(self) -> None:
-        self._agents: Recent[str, list[int]] = Recent(MAX_CHAINS)
-
-    def before(self, call: ToolCall) -> int:
-        """Takes in the next call and returns the turn before the call's own, -1 for none."""
-        agent = call.agent
-        turns = self._agents.latest.get(agent) or self._agents.promote(agent)
-        if turns is None:
-            turns = [-1, call.turn]
-            self._agents.add(agent, turns)
-        elif turns[1] != call.turn:
-            turns[0], turns[1] = turns[1], call.turn
-        return turns[0]
 
 
 @runtime_checkable

@@ -20,7 +20,7 @@ class ArgsRepeat:
 
     __slots__ = ("_texts",)
     kind = Kind.ARGS_REPEAT
-    reads = Reads.EVERY
+    reads = Reads.LIKENESS
 
     def __init__(self) -> None:
         self._texts = TextRuns()

@@ -8,7 +8,6 @@ from otel_loopguard.detectors.alike import (
     ALIKE_PER_CENT,
     LONG_ANSWER_WORDS,
     MAX_CHAINS,
-    Turns,
     add_to,
     begin,
     is_evidence,
@@ -97,13 +96,12 @@ class _Chain:
 class NearRepeat:
     """Fires on the fifth such request as a suspicion, on the fourth in a row as a loop where the answers tell."""
 
-    __slots__ = ("_chains", "_measure", "_number", "_turns")
+    __slots__ = ("_chains", "_measure", "_number")
     kind = Kind.NEAR_REPEAT
-    reads = Reads.EVERY
+    reads = Reads.LIKENESS
 
     def __init__(self) -> None:
         self._chains: Recent[tuple[str, str], _Chain] = Recent(MAX_CHAINS)
-        self._turns = Turns()
         self._number, self._measure = 0, _Measure(1, 1)
 
     @property
@@ -120,7 +118,6 @@ class NearRepeat:
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim by likeness, which no guard denies on."""
         call, facts = step.call, step.call.facts
-        turn_before = self._turns.before(call)
         known = facts.likenesses
         if facts.near_repeat_count is None and (known is None or (known.frame is None and known.identity is None)):
             return None
@@ -131,7 +128,7 @@ class NearRepeat:
         if facts.near_repeat_count is not None:
             measure = _Measure(facts.near_repeat_count, facts.near_repeat_alike or 1)
         else:
-            compared = _compare(chain, step, turn_before)
+            compared = _compare(chain, step)
             if compared is None:
                 return None
             measure = compared
@@ -156,7 +153,7 @@ class NearRepeat:
         return None
 
 
-def _compare(chain: _Chain | None, step: Step, turn_before: int) -> _Measure | None:
+def _compare(chain: _Chain | None, step: Step) -> _Measure | None:
     """Returns how a call compares with the chain's; None where it neither counts nor resets."""
     call, facts = step.call, step.call.facts
     if not step.failing and facts.result_digest is None and facts.outcome is not _OUTCOME_UNKNOWN:
@@ -174,7 +171,7 @@ def _compare(chain: _Chain | None, step: Step, turn_before: int) -> _Measure | N
     answer = _compare_answers(chain.last, step) if near else _OTHER
     if not answer.same:
         return _Measure(1, 1)
-    in_row = answer.telling and chain.turn == turn_before and (step.failing or not _names_another(chain, step))
+    in_row = answer.telling and chain.turn == step.turn_before and (step.failing or not _names_another(chain, step))
     return _Measure(chain.count + 1, chain.alike + 1 if in_row else 1)
 
 

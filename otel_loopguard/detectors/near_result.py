@@ -27,7 +27,7 @@ class NearResult:
 
     __slots__ = ("_texts",)
     kind = Kind.NEAR_RESULT
-    reads = Reads.EVERY
+    reads = Reads.LIKENESS
 
     def __init__(self) -> None:
         self._texts = TextRuns(very_alike=VERY_ALIKE_PER_CENT)

@@ -37,6 +37,11 @@ class Recent(Generic[K, V]):
             self.add(key, value)
         return value
 
+    def drop(self, key: K) -> None:
+        """Forgets one key, if it is there; this is no eviction."""
+        self.latest.pop(key, None)
+        self._older.pop(key, None)
+
     def add(self, key: K, value: V) -> None:
         """Adds a key that is in neither generation."""
         if len(self.latest) >= self._generation:

@@ -34,8 +34,8 @@ class Place:
     __slots__ = ("acts", "agent", "barriers", "calls", "moved", "others")
 
     def __init__(self, agent: Agent, barriers: int, acts: int, deeds: int) -> None:
-        self.agent = agent
-        self.close(barriers, acts, deeds)
+        self.agent, self.calls, self.moved = agent, agent.calls, agent.moved
+        self.barriers, self.acts, self.others = barriers, acts, deeds - agent.deeds
 
     def close(self, barriers: int, acts: int, deeds: int) -> None:
         """The turn is over: from now on this says where it ended."""

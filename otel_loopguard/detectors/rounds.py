@@ -167,7 +167,10 @@ class Laps:
 
         As the shortest it is none of a shorter one's multiples; periods that one call alone fills are left out.
         """
-        for period in range(max(2, self._length(1) + 1), MAX_PERIOD + 1):
+        shortest = max(2, self._length(1) + 1)
+        if not self._matches >> shortest:
+            return None
+        for period in range(shortest, MAX_PERIOD + 1):
             if self._matches >> period & 1 and self._length(period) >= (MIN_PERIODS - 1) * period:
                 stretch = self._begin_stretch(period)
                 if stretch is not None:

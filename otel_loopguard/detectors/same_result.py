@@ -113,6 +113,10 @@ class SameResult:
         """Returns a claim of severity loop where nothing was to be had in any words, else suspect."""
         call = step.call
         facts = call.facts
+        if _is_no_sign(step):
+            if facts.result_digest is not None and call.executed:
+                self._runs.drop((call.agent, facts.tool))
+            return None
         answer = facts.error_digest if step.failing else facts.result_digest
         if answer is None or not is_evidence(step):
             return None
@@ -128,8 +132,7 @@ class SameResult:
         same.barriers = step.barriers
         if not same.varied:
             return None
-        most = _enough(step, batch=same.batch)
-        if most is None or same.count < most + patience(step.contract):
+        if same.count < _enough(step, batch=same.batch) + patience(step.contract):
             return None
         severe = _is_lost(step) and not same.batch and facts.error_category is not _ERROR_CATEGORY_PERMISSION
         return Claim(self.kind, Severity.LOOP if severe else Severity.SUSPECT, same.stretch, same.count)
@@ -156,13 +159,21 @@ def _is_lost(step: Step) -> bool:
     return step.failing or step.result_class is _RESULT_CLASS_NOT_FOUND
 
 
-def _enough(step: Step, *, batch: bool) -> int | None:
-    """Returns how many equal answers of this sort make a finding; None where no number does."""
+def _is_no_sign(step: Step) -> bool:
+    """Tells whether no number of answers like this one is a finding: all there is to it is that it ends a row.
+
+    A structure that is equal for different things is data about them: "active", "in stock".
+    """
+    if step.failing or step.result_class is _RESULT_CLASS_NOT_FOUND:
+        return False
+    facts = step.call.facts
+    return facts.result_words is None or facts.effect is _EFFECT_WRITE or step.result_class in _SAYS_LITTLE
+
+
+def _enough(step: Step, *, batch: bool) -> int:
+    """Returns how many equal answers of this sort make a finding."""
     facts = step.call.facts
     if _is_lost(step):
         not_there = step.result_class is _RESULT_CLASS_NOT_FOUND or facts.error_category is _ERROR_CATEGORY_NOT_FOUND
         return NOT_THERE_ANSWERS if batch and not_there else SAME_ANSWERS
-    if facts.effect is _EFFECT_WRITE or step.result_class in _SAYS_LITTLE or facts.result_words is None:
-        # A structure that is equal for different things is data about them: "active", "in stock".
-        return None
-    return SAME_ANSWERS if facts.result_words < LONG_ANSWER_WORDS else SAME_LONG_ANSWERS
+    return SAME_ANSWERS if (facts.result_words or 0) < LONG_ANSWER_WORDS else SAME_LONG_ANSWERS

@@ -98,8 +98,11 @@ class Stretch:
             facts = call.facts
             if facts.result_class is _RESULT_CLASS_SILENCE and is_silent(facts):
                 self.silent = True
-            self.members.append(Member(call.number, facts.call_id, call.executed))
-        if self.loop and call.executed:
+            executed = call.executed
+            self.members.append(Member(call.number, facts.call_id, executed))
+            if self.loop and executed:
+                self.unlisted.append(call.number)
+        elif self.loop and call.executed:
             self.unlisted.append(call.number)
 
 
@@ -157,6 +160,8 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     """Where someone other than the guard refused this call: the rounds in which that happened."""
     counted: Counted | None = None
     """What the call adds to whichever call it is; None for nothing."""
+    turn_before: int = -1
+    """The agent's turn before the call's own, -1 for none; a turn of no-ops is none."""
 
     @property
     def is_found_otherwise(self) -> bool:
@@ -191,11 +196,13 @@ class Reads(IntFlag):
     COUNTED = 8
     RARE = 16
     """`siblings`, `poll`, `stalled_pages` or `denials`."""
-    EVERY = 32
+    LIKENESS = 32
+    """Sketches of what the call's texts say, or what a producer measured by them."""
+    EVERY = 64
     """Nothing in particular: it is asked about every call of a known digest."""
 
 
-_STRETCH, _TRAIL, _LAP, _COUNTED, _RARE, _EVERY = (int(one) for one in Reads)
+_STRETCH, _TRAIL, _LAP, _COUNTED, _RARE, _LIKENESS, _EVERY = (int(one) for one in Reads)
 # Plain numbers: arithmetic with an enumeration's members costs more than a detector.
 
 
@@ -212,6 +219,9 @@ def shown(step: Step) -> int:
         found |= _COUNTED
     if step.siblings is not None or step.poll is not None or step.stalled_pages is not None or step.denials is not None:
         found |= _RARE
+    facts = step.call.facts
+    if facts.likenesses is not None or not facts.near_repeat_count is facts.near_result_count is None:
+        found |= _LIKENESS
     return found
 
 

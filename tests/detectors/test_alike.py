@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard import tracker
-from otel_loopguard.detectors.alike import MAX_CHAINS, MAX_DIGESTS, Turns
+from otel_loopguard.detectors.alike import MAX_CHAINS, MAX_DIGESTS
 from otel_loopguard.detectors.args_repeat import ArgsRepeat
 from otel_loopguard.detectors.near_repeat import NearRepeat
 from otel_loopguard.detectors.near_result import NearResult
@@ -107,12 +107,3 @@ def test_told_counts_with_a_call_lost() -> None:
     assert 4 == run.first(Kind.NEAR_REPEAT)
     (finding,) = run.found(Kind.NEAR_REPEAT)
     assert (5, (1, 2, 3, 4)) == (finding.count, finding.calls)
-
-
-def test_turns_follow_each_agent() -> None:
-    """The turn before is the agent's own."""
-    run, turns = Run(), Turns()
-    for agent in "abab":
-        run.call(agent=agent)
-    run.call(agent="b", sibling=True)
-    assert [-1, -1, 1, 2, 2] == [turns.before(one) for one in run.calls]
