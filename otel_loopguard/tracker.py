@@ -199,9 +199,12 @@ class Tracker:
         if contract.noop:
             return _NOT_KNOWN
         agent = self._agents.latest.get(call.agent) or self._meet(call.agent)
-        place = self._place if call.turn == self._turn else None
-        if place is None:
-            place = self._open_turn(call, agent)
+        place = self._place
+        if place is None or call.turn != self._turn:
+            if place is not None:
+                place.close(self._barriers, self._acts, self._deeds)
+            self._turn = call.turn
+            self._place = place = Place(agent, self._barriers, self._acts, self._deeds)
         agent.take_turn(call, self._hard)
         answer = Answer(facts, contract)
         if facts.call_digest is not None:
@@ -315,14 +318,6 @@ class Tracker:
         self._deeds += 1
         if self._across is not None:
             self._across.clear()
-
-    def _open_turn(self, call: ToolCall, agent: Agent) -> Place:
-        """Marks where the turn before ended, and where this one begins."""
-        if self._place is not None:
-            self._place.close(self._barriers, self._acts, self._deeds)
-        self._turn = call.turn
-        self._place = place = Place(agent, self._barriers, self._acts, self._deeds)
-        return place
 
     def _meet(self, name: str) -> Agent:
         agent = self._agents.promote(name)

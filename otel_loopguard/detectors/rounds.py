@@ -89,12 +89,25 @@ class Laps:
         Returns:
             The lap, with its stretch grown by the open round's calls, on every call that completes one.
         """
-        if opens or self._open == self._floor:
-            self._begin_round(mark, call)
-        else:
+        opened = self._open
+        if not opens and opened != self._floor:
             self._join(mark, call)
+        else:
+            if self._matches != self._closed:
+                self._close_round()
+            self._open = opened = opened + 1
+            at = opened % _KEPT
+            self._calls[at], self._marks[at], self._widths[at] = call, mark, 1
+            self._added = 0
+            back, reach = opened - mark.last, opened - self._floor - 1
+            if back > MAX_PERIOD or not reach:
+                mark.rounds, self._common = 1, 0
+            else:
+                mark.rounds = rounds = (mark.rounds << back | 1) & (_LAGS | 1)
+                self._common = rounds & (_LAGS if reach >= MAX_PERIOD else (1 << reach + 1) - 2)
+            mark.last = opened
         matches = self._common
-        if matches and self._open - self._wide <= MAX_PERIOD:
+        if matches and opened - self._wide <= MAX_PERIOD:
             matches = self._equally_wide(matches)
         self._matches = matches
         if not matches:
@@ -103,28 +116,16 @@ class Laps:
             return self._grow(self._stretch)
         return self._find() if matches > 1 else None
 
-    def _begin_round(self, mark: Mark, call: ToolCall) -> None:
+    def _close_round(self) -> None:
+        """Keeps what the open round equals, and since when, before the next one opens."""
         matches = self._matches
-        if matches != self._closed:
-            begun = matches & ~self._closed
-            for lag in range(1, MAX_PERIOD + 1):
-                if begun >> lag & 1:
-                    self._since[lag] = self._open
-            self._closed = matches
-            if not matches >> self._period & 1:
-                self._stretch = None
-        self._open += 1
-        at = self._open % _KEPT
-        self._calls[at], self._marks[at], self._widths[at] = call, mark, 1
-        self._added = 0
-        back = self._open - mark.last
-        reach = self._open - self._floor - 1
-        if back > MAX_PERIOD or not reach:
-            mark.rounds, self._common = 1, 0
-        else:
-            mark.rounds = (mark.rounds << back | 1) & (_LAGS | 1)
-            self._common = mark.rounds & (_LAGS if reach >= MAX_PERIOD else (1 << reach + 1) - 2)
-        mark.last = self._open
+        begun = matches & ~self._closed
+        for lag in range(1, MAX_PERIOD + 1):
+            if begun >> lag & 1:
+                self._since[lag] = self._open
+        self._closed = matches
+        if not matches >> self._period & 1:
+            self._stretch = None
 
     def _join(self, mark: Mark, call: ToolCall) -> None:
         at = self._open % _KEPT
