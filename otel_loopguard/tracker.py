@@ -15,7 +15,7 @@ import msgspec
 
 from otel_loopguard.detectors import DETECTORS
 from otel_loopguard.detectors.agents import Agent
-from otel_loopguard.detectors.alike import Measuring
+from otel_loopguard.detectors.alike import Measuring, TextRuns
 from otel_loopguard.detectors.answers import Answer, Record, is_terminal
 from otel_loopguard.detectors.claims import Claims
 from otel_loopguard.detectors.foresight import (
@@ -53,7 +53,7 @@ from otel_loopguard.model import (
 from otel_loopguard.prediction import ALLOW, SHARE, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from otel_loopguard.detectors.foresight import Foreseen
     from otel_loopguard.detectors.step import Detector, Lap
@@ -160,6 +160,7 @@ class Tracker:
         self._detectors = detectors = tuple([make() for make in DETECTORS])
         self._measured = tuple([cast("Measuring", one).measured for one in detectors if type(one) in _MEASURING])
         self._readers = _readers(DETECTORS)
+        self._texts = TextRuns()
         self._tally = Tally(memory or BusinessMemory(limit=2), answers=limits.answers)
         self._turn: int | None = None
         self._place: Place | None = None
@@ -374,6 +375,11 @@ class Tracker:
             self._would_complete = agent.suppose(call, answer, contract, digest=key, hard=self._hard)
         if progress is _PROGRESS_ADVANCED or new_items is not None:
             self._note(progress, new_items)
+        texts = None
+        if facts.likenesses is not None or facts.near_result_count is not None:
+            texts = self._texts.take(
+                call, failing=answer.failing, moved_on=moved_on, before=barriers_before, barriers=self._barriers
+            )
         siblings = record.siblings if sibling else None
         trail = record.trail if added and record.trail is not None and record.trail.tells else None
         denials = record.denials if answer.denied and not (sibling or answer.guarded) else None
@@ -396,6 +402,7 @@ class Tracker:
             trail,
             denials,
             counted,
+            texts,
             agent.turn_before,
         )
         kinds = self._judge(step, shown(step))
@@ -558,9 +565,9 @@ class Tracker:
         counts = facts.near_repeat_count is facts.near_result_count is facts.same_result_item is None
         if counts and facts.likenesses is None:
             return _NOTHING
-        found: dict[str, Value] = {}
+        found = self._texts.measured(call)
         for measured in self._measured:
-            found.update(measured(call))
+            found |= measured(call)
         return found
 
     # --- what the verdict asks ----------------------------------------------------------------------------

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, runtim
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.step import Stretch
 from otel_loopguard.likeness import direction, grew, only_numbers_differ, per_cent
-from otel_loopguard.model import ErrorCategory, Pattern, Progress
+from otel_loopguard.model import ErrorCategory, Pattern
 
 if TYPE_CHECKING:
-    from otel_loopguard.detectors.step import Step
     from otel_loopguard.model import CallFacts, Sketch, ToolCall, Value
     from otel_loopguard.policy import ToolContract
 
 # Members under names of their own: to look one up in its class costs 50 ns, and a step does so dozens of times.
 _ERROR_CATEGORY_TRANSIENT: Final = ErrorCategory.TRANSIENT
 _PATTERN_PLAIN: Final = Pattern.PLAIN
-_PROGRESS_ADVANCED: Final = Progress.ADVANCED
 
 MAX_CHAINS: Final = 64
 """Chains remembered by one detector of one run, the latest half of them for certain."""
@@ -32,6 +30,9 @@ MAX_DIGESTS: Final = 16
 
 ALIKE_PER_CENT: Final = 60
 """Texts and failures alike. Source: DESIGN 6; pages of one site that differ in what was asked share less."""
+
+VERY_ALIKE_PER_CENT: Final = 95
+"""Likeness of texts that differ in a counter or a line. Source: DESIGN 6."""
 
 LONG_ANSWER_WORDS: Final = 15
 """Words from which an answer is more than a set phrase that may well be right twice. Source: DESIGN 6."""
@@ -49,18 +50,17 @@ def patience(contract: ToolContract) -> int:
     return contract.allowed_repeats - USUAL_REPEATS
 
 
-def is_evidence(step: Step) -> bool:
+def is_evidence(call: ToolCall, *, failing: bool) -> bool:
     """Tells whether a call's answer may be compared by likeness.
 
     Declared pollers and pagers have kinds of their own; what was not executed gave nothing; a transient failure
     is known to be no part of a loop.
     """
-    call = step.call
     facts = call.facts
     return (
         facts.pattern is _PATTERN_PLAIN
         and call.executed
-        and not (step.failing and facts.error_category is _ERROR_CATEGORY_TRANSIENT)
+        and not (failing and facts.error_category is _ERROR_CATEGORY_TRANSIENT)
     )
 
 
@@ -95,74 +95,90 @@ class _Text(NamedTuple):
     moving: bool
 
 
+_FIRST_TEXT: Final = _Text(1, 100, moving=False)
+
+
 class TextRun:
     """The texts that calls of one digest gave, as long as each is alike to the first.
 
-    `count`, `moving` as in `CallFacts.near_result_count` and `result_moving`; `very_alike` counts the texts of the
-    likeness that was asked for; `varied` tells whether any differs from the first. `seen` is what is compared with.
+    `count`, `moving` as in `CallFacts.near_result_count` and `result_moving`; `very_alike` counts the texts of
+    `VERY_ALIKE_PER_CENT`; `varied` tells whether any differs from the first. `turn` and `barriers` are those of the
+    last call. What the next text is compared with, the first and the last one, is None where a producer compared.
     """
 
-    __slots__ = ("_result", "count", "moving", "seen", "stretch", "varied", "very_alike")
+    __slots__ = (
+        "_call",
+        "_changed",
+        "_down",
+        "_grows",
+        "_last",
+        "_numbers",
+        "_result",
+        "_stretch",
+        "_up",
+        "barriers",
+        "count",
+        "first",
+        "moving",
+        "turn",
+        "varied",
+        "very_alike",
+    )
 
-    def __init__(self, call: ToolCall, count: int) -> None:
-        self.seen: _Seen | None = None
+    def __init__(self, call: ToolCall, count: int, text: Sketch | None) -> None:
+        self.first = self._last = text
+        self.turn = self.barriers = -1
         self.count, self.very_alike = count, 1
-        self.varied = self.moving = False
-        self.stretch = begin(call)
+        self.varied = self.moving = self._changed = False
+        self._up = self._down = self._grows = self._numbers = True
+        self._call = call
+        self._stretch: Stretch | None = None
         self._result = _result_of(call.facts)
 
-    def add(self, call: ToolCall, text: _Text, *, very_alike: bool) -> None:
+    @property
+    def stretch(self) -> Stretch:
+        """The calls; made when there is more than one, which most texts never come to."""
+        if self._stretch is None:
+            self._stretch = begin(self._call)
+        return self._stretch
+
+    def add(self, call: ToolCall, text: _Text) -> None:
         """Adds a call that gave a text alike to the first."""
         self.count, self.moving = text.calls, text.moving
-        self.very_alike += very_alike
+        self.very_alike += text.per_cent >= VERY_ALIKE_PER_CENT
         self.varied = self.varied or _result_of(call.facts) != self._result
         add_to(self.stretch, call)
 
-
-def _result_of(facts: CallFacts) -> str | None:
-    return facts.result_digest or facts.error_digest
-
-
-class _Seen:
-    """The sketches of the first and the last text of a run, and how the texts went on from one to the next."""
-
-    __slots__ = ("_changed", "_down", "_grows", "_numbers", "_up", "barriers", "first", "last", "turn")
-
-    def __init__(self, text: Sketch) -> None:
-        self.first = self.last = text
-        self.turn = self.barriers = -1
-        self._up = self._down = self._grows = self._numbers = True
-        self._changed = False
-
     def moves(self, text: Sketch) -> bool:
         """Takes in the next text and tells whether all of them, one after the other, show progress."""
-        last, self.last = self.last, text
+        last = self._last or text
+        self._last = text
         if last != text:
-            way = direction(last, text)
             self._changed = True
-            self._up, self._down = self._up and way >= 0, self._down and way <= 0
+            if self._up or self._down:
+                way = direction(last, text)
+                self._up, self._down = self._up and way >= 0, self._down and way <= 0
             self._grows = self._grows and grew(last, text)
             # In a short answer a number is the answer: a temperature, a count, what was rolled.
             self._numbers = self._numbers and text.words < WHOLE_TEXT_WORDS and only_numbers_differ(last, text)
         return self._changed and (self._up is not self._down or self._grows or self._numbers)
 
 
+def _result_of(facts: CallFacts) -> str | None:
+    return facts.result_digest or facts.error_digest
+
+
 _TextKey: TypeAlias = "tuple[str, str | None, str | None, str | None]"
 
 
 class TextRuns:
-    """The runs of texts of one tracked run, by agent and call digest.
+    """The runs of texts of one tracked run, by agent and call digest."""
 
-    Args:
-        very_alike: per cent of likeness to the first text from which `TextRun.very_alike` counts.
-    """
+    __slots__ = ("_number", "_runs", "_text")
 
-    __slots__ = ("_number", "_runs", "_text", "_very_alike")
-
-    def __init__(self, *, very_alike: int = 100) -> None:
-        self._very_alike = very_alike
+    def __init__(self) -> None:
         self._runs: Recent[_TextKey, TextRun] = Recent(MAX_CHAINS)
-        self._number, self._text = 0, _Text(1, 100, moving=False)
+        self._number, self._text = 0, _FIRST_TEXT
 
     @property
     def evicted(self) -> int:
@@ -180,61 +196,47 @@ class TextRuns:
             "result_moving": text.moving,
         }
 
-    def take(self, step: Step) -> TextRun | None:
-        """Takes in the next call; returns the run of texts it adds to, or None where it adds to none.
+    def take(self, call: ToolCall, *, failing: bool, moved_on: bool, before: int, barriers: int) -> TextRun | None:
+        """Takes in the next call.
 
         What is unknown, refused, transient or no text neither adds nor ends a run; so does an equal sibling.
+
+        Args:
+            call: the call.
+            failing: whether it failed.
+            moved_on: whether a declared rule says that it made progress.
+            before: the run's barriers before it.
+            barriers: the same with its own.
+
+        Returns:
+            The run of texts it adds to, or None where it adds to none.
         """
-        facts = step.call.facts
+        facts = call.facts
         known = facts.likenesses
-        if facts.near_result_count is None and (known is None or known.result is None or not known.result_is_text):
+        sketch = known.result if known is not None and known.result_is_text else None
+        if (facts.near_result_count is None and sketch is None) or not is_evidence(call, failing=failing):
             return None
-        if not is_evidence(step):
-            return None
-        call = step.call
         key: _TextKey = (call.agent, facts.call_digest, facts.key_id, facts.contract)
         run = self._runs.latest.get(key) or self._runs.promote(key)
+        text = _FIRST_TEXT
         if facts.near_result_count is not None:
-            seen = None
+            sketch = None
             text = _Text(facts.near_result_count, facts.near_result_alike or 0, bool(facts.result_moving))
-        else:
-            seen, compared = _compare(run, step)
-            if compared is None:
+        elif run is not None and run.first is not None and sketch is not None:
+            if run.turn == call.turn:
+                run.barriers = barriers
                 return None
-            text = compared
+            alike = 0 if moved_on or run.barriers != before else per_cent(run.first, sketch)
+            if alike >= ALIKE_PER_CENT:
+                # The clock in an error, or its process id, is no progress.
+                text = _Text(run.count + 1, alike, moving=run.moves(sketch) and not failing)
         self._number, self._text = call.number, text
         if run is None:
-            run = TextRun(call, text.calls)
+            run = TextRun(call, text.calls, sketch)
             self._runs.add(key, run)
         elif text.calls > max(run.count, 1):
-            run.add(call, text, very_alike=text.per_cent >= self._very_alike)
+            run.add(call, text)
         else:
-            run = self._runs.latest[key] = TextRun(call, text.calls)
-        run.seen = seen
+            run = self._runs.latest[key] = TextRun(call, text.calls, sketch)
+        run.turn, run.barriers = call.turn, barriers
         return run
-
-
-def _compare(run: TextRun | None, step: Step) -> tuple[_Seen | None, _Text | None]:
-    """Returns what the next text is compared with, and how this one compares; None for an equal sibling's."""
-    call, known = step.call, step.call.facts.likenesses
-    if known is None or known.result is None:
-        return None, None
-    seen = None if run is None else run.seen
-    text = _Text(1, 100, moving=False)
-    if seen is not None and seen.turn == call.turn:
-        seen.barriers = step.barriers
-        return seen, None
-    if seen is not None and run is not None and seen.barriers == step.barriers_before:
-        moved_on = step.progress is _PROGRESS_ADVANCED and step.rule is not None
-        alike = 0 if moved_on else per_cent(seen.first, known.result)
-        if alike >= ALIKE_PER_CENT:
-            # The clock in an error, or its process id, is no progress.
-            text = _Text(run.count + 1, alike, moving=seen.moves(known.result) and not step.failing)
-        else:
-            seen = None
-    else:
-        seen = None
-    if seen is None:
-        seen = _Seen(known.result)
-    seen.turn, seen.barriers = call.turn, step.barriers
-    return seen, text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.alike import WHOLE_TEXT_WORDS, TextRuns, patience
+from otel_loopguard.detectors.alike import WHOLE_TEXT_WORDS, patience
 from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Basis, Kind, Severity
 
@@ -18,21 +18,13 @@ ALIKE_ANSWERS: Final = 8
 class ArgsRepeat:
     """Fires on the eighth answer alike to the first, unless the answers move on; whole pages are `near_result`'s."""
 
-    __slots__ = ("_texts",)
+    __slots__ = ()
     kind = Kind.ARGS_REPEAT
-    reads = Reads.LIKENESS
-
-    def __init__(self) -> None:
-        self._texts = TextRuns()
-
-    @property
-    def evicted(self) -> int:
-        """Calls forgotten for want of room."""
-        return self._texts.evicted
+    reads = Reads.TEXTS
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim of severity suspect."""
-        run = self._texts.take(step)
+        run = step.texts
         if run is None or run.moving or not run.varied or run.count < ALIKE_ANSWERS + patience(step.contract):
             return None
         if (step.call.facts.result_words or 0) >= WHOLE_TEXT_WORDS:

@@ -19,7 +19,7 @@ from otel_loopguard.likeness import answers_what_is_new, fills_a_slot, is_reorde
 from otel_loopguard.model import Basis, Kind, Outcome, ResultClass, Severity
 
 if TYPE_CHECKING:
-    from otel_loopguard.detectors.step import Step
+    from otel_loopguard.detectors.step import Step, Stretch
     from otel_loopguard.model import CallFacts, Likenesses, ToolCall, Value
 
 # Members under names of their own: to look one up in its class costs 50 ns, and a step does so dozens of times.
@@ -71,25 +71,28 @@ class _Chain:
     """Calls of one tool by one agent that put one request in other words.
 
     `first` and `last` are what the next is compared with. `row` holds the latest ones, in consecutive rounds, whose
-    answers tell.
+    answers tell; it and `stretch` are None while they would hold the last call alone, as most do.
     """
 
     __slots__ = ("alike", "barriers", "count", "first", "last", "row", "stretch", "turn")
 
     def __init__(self, step: Step, measure: _Measure) -> None:
         self.count, self.alike = measure
-        self.stretch, self.row = begin(step.call), begin(step.call)
+        self.stretch: Stretch | None = None
+        self.row: Stretch | None = None
         self.first = self.last = step
         self.turn = self.barriers = -1
 
     def add(self, step: Step, measure: _Measure) -> None:
         """Adds a call."""
-        self.last = step
+        last, self.last = self.last.call, step
+        self.stretch = self.stretch or begin(last)
         add_to(self.stretch, step.call)
         if measure.alike > self.alike:
+            self.row = self.row or begin(last)
             add_to(self.row, step.call)
         else:
-            self.row = begin(step.call)
+            self.row = None
         self.count, self.alike = measure
 
 
@@ -98,7 +101,7 @@ class NearRepeat:
 
     __slots__ = ("_chains", "_measure", "_number")
     kind = Kind.NEAR_REPEAT
-    reads = Reads.LIKENESS
+    reads = Reads.ASKED
 
     def __init__(self) -> None:
         self._chains: Recent[tuple[str, str], _Chain] = Recent(MAX_CHAINS)
@@ -121,7 +124,7 @@ class NearRepeat:
         known = facts.likenesses
         if facts.near_repeat_count is None and (known is None or (known.frame is None and known.identity is None)):
             return None
-        if not is_evidence(step):
+        if not is_evidence(call, failing=step.failing):
             return None
         key = (call.agent, facts.tool)
         chain = self._chains.latest.get(key) or self._chains.promote(key)
@@ -144,13 +147,15 @@ class NearRepeat:
         return self._claim(chain, step)
 
     def _claim(self, chain: _Chain, step: Step) -> Claim | None:
-        more = patience(step.contract)
-        if chain.alike >= ANSWERED_ALIKE + more and len(chain.row.digests) > 1:
-            return Claim(self.kind, Severity.LOOP, chain.row, chain.alike, basis=Basis.LIKENESS)
+        more, stretch, row = patience(step.contract), chain.stretch, chain.row
+        if row is not None and chain.alike >= ANSWERED_ALIKE + more and len(row.digests) > 1:
+            return Claim(self.kind, Severity.LOOP, row, chain.alike, basis=Basis.LIKENESS)
         enough = SILENT_REQUESTS if step.result_class is _RESULT_CLASS_SILENCE else ALIKE_REQUESTS
-        if chain.count >= enough + more and len(chain.stretch.digests) > 1 and chain.row.claims is None:
-            return Claim(self.kind, Severity.SUSPECT, chain.stretch, chain.count, basis=Basis.LIKENESS)
-        return None
+        if stretch is None or chain.count < enough + more or len(stretch.digests) == 1:
+            return None
+        if row is not None and row.claims is not None:
+            return None
+        return Claim(self.kind, Severity.SUSPECT, stretch, chain.count, basis=Basis.LIKENESS)
 
 
 def _compare(chain: _Chain | None, step: Step) -> _Measure | None:

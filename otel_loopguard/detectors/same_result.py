@@ -53,15 +53,19 @@ class _Same:
         self.barriers = -1
         self._first = call
         self._stretch: Stretch | None = None
-        self._last = _values_of(call)
-        self._seen = set(self._last)
+        self._last: tuple[int, ...] | None = None
+        self._seen: set[int] = set()
 
     def is_next_item(self, call: ToolCall) -> bool | None:
         """Tells whether a call differs from the last one in one short value only, and a new one; None: unknown."""
         facts = call.facts
         if facts.same_result_item is not None or facts.likenesses is None:
             return facts.same_result_item
-        last, values = self._last, facts.likenesses.values
+        values = facts.likenesses.values
+        if self._last is None:
+            self._last = _values_of(self._first)
+            self._seen.update(self._last)
+        last = self._last
         changed = [value for value in values if value not in last]
         self._last = values
         is_item = len(values) == len(last) and len(changed) == 1 and not (changed[0] & 1 or changed[0] in self._seen)
@@ -118,7 +122,7 @@ class SameResult:
                 self._runs.drop((call.agent, facts.tool))
             return None
         answer = facts.error_digest if step.failing else facts.result_digest
-        if answer is None or not is_evidence(step):
+        if answer is None or not is_evidence(call, failing=step.failing):
             return None
         key = (call.agent, facts.tool)
         same = self._runs.latest.get(key) or self._runs.promote(key)

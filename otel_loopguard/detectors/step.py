@@ -16,6 +16,7 @@ import msgspec
 from otel_loopguard.model import Basis, Effect, ErrorCategory, Kind, Progress, ResultClass, Severity, ToolCall
 
 if TYPE_CHECKING:
+    from otel_loopguard.detectors.alike import TextRun
     from otel_loopguard.detectors.returns import Trail
     from otel_loopguard.detectors.tally import Counted
     from otel_loopguard.model import CallFacts
@@ -160,6 +161,8 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     """Where someone other than the guard refused this call: the rounds in which that happened."""
     counted: Counted | None = None
     """What the call adds to whichever call it is; None for nothing."""
+    texts: TextRun | None = None
+    """Of a call that gave a text: those alike to it that equal calls gave."""
     turn_before: int = -1
     """The agent's turn before the call's own, -1 for none; a turn of no-ops is none."""
 
@@ -196,13 +199,14 @@ class Reads(IntFlag):
     COUNTED = 8
     RARE = 16
     """`siblings`, `poll`, `stalled_pages` or `denials`."""
-    LIKENESS = 32
-    """Sketches of what the call's texts say, or what a producer measured by them."""
-    EVERY = 64
+    TEXTS = 32
+    ASKED = 64
+    """Free text in the call's arguments, a declared identity, or what a producer measured by them."""
+    EVERY = 128
     """Nothing in particular: it is asked about every call of a known digest."""
 
 
-_STRETCH, _TRAIL, _LAP, _COUNTED, _RARE, _LIKENESS, _EVERY = (int(one) for one in Reads)
+_STRETCH, _TRAIL, _LAP, _COUNTED, _RARE, _TEXTS, _ASKED, _EVERY = (int(one) for one in Reads)
 # Plain numbers: arithmetic with an enumeration's members costs more than a detector.
 
 
@@ -219,9 +223,11 @@ def shown(step: Step) -> int:
         found |= _COUNTED
     if step.siblings is not None or step.poll is not None or step.stalled_pages is not None or step.denials is not None:
         found |= _RARE
+    if step.texts is not None:
+        found |= _TEXTS
     facts = step.call.facts
-    if facts.likenesses is not None or not facts.near_repeat_count is facts.near_result_count is None:
-        found |= _LIKENESS
+    if facts.likenesses is not None or facts.near_repeat_count is not None:
+        found |= _ASKED
     return found
 
 

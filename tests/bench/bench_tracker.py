@@ -1,7 +1,8 @@
 """Prints what the tracker costs: its time against one bare SDK span, and its memory for a long run.
 
 Goal: one `observe` with all detectors costs at most one span (start, 5 attributes, end, no processor),
-whatever the length of the run. Ratios inside one output mean something; absolute figures do not.
+whatever the length of the run. What likeness adds where calls give texts is shown apart: it grows with the words that
+are compared, of which no text has more than 256. Ratios inside one output mean something; absolute figures do not.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import gc
 import statistics
 import tracemalloc
+import zlib
 from collections.abc import Callable, Sequence
 from time import process_time
 from typing import Final
 
+from msgspec import structs
 from opentelemetry.sdk.trace import TracerProvider
 
-from otel_loopguard.model import CallFacts, Outcome, ResultClass, ToolCall
+from otel_loopguard.likeness import sketch
+from otel_loopguard.model import CallFacts, Likenesses, Outcome, ResultClass, ToolCall
 from otel_loopguard.policy import Policy, default
 from otel_loopguard.tracker import Tracker
 
@@ -46,6 +50,25 @@ SHAPES: Final[dict[str, Callable[[int], ToolCall]]] = {
     "one of 50 again": lambda n: make_call(n, n * n % 50),
     "four siblings": lambda n: make_call(n, n, turn=n // 4 + 1),
     "two agents": lambda n: make_call(n, n % 7, agent="ab"[n % 2]),
+}
+
+
+PAGE: Final = " ".join(f"word{number}" for number in range(200))
+
+
+def make_text_call(number: int, digest: int, asked: str, answer: str) -> ToolCall:
+    """Builds one call that was asked and answered in words, with the sketches that a processor makes of both."""
+    call = make_call(number, digest)
+    known = Likenesses(arguments=sketch(asked), frame="f", result=sketch(answer), result_is_text=True)
+    told = {"result_digest": f"{zlib.crc32(answer.encode()):032x}", "result_words": len(answer.split())}
+    return structs.replace(call, facts=structs.replace(call.facts, likenesses=known, **told))
+
+
+TEXTS: Final[dict[str, Callable[[int], ToolCall]]] = {
+    "60 words, all new": lambda n: make_text_call(n, n, f"find {n}", " ".join(f"{n}w{k}" for k in range(60))),
+    "asked in other words": lambda n: make_text_call(n, n, f"please look up customer w{n % 7} now", PAGE[:400]),
+    "failures alike": lambda n: make_text_call(n, n % 3, "look", f"cannot find thing w{n % 5} in the store of things"),
+    "200 words, one new": lambda n: make_text_call(n, 1, "look", f"{PAGE} t{n}"),
 }
 
 
@@ -109,10 +132,13 @@ def main() -> None:
     policy = default()
     span = span_cost()
     print(f"one bare span: {span * 1e6:.2f} us (no processor)")
-    print(f"{'observe / span':<18}" + "".join(f"{length:>9}" for length in LENGTHS))
-    for name, shape in SHAPES.items():
-        ratios = [observe_cost(policy, [shape(number) for number in range(1, length + 1)]) / span for length in LENGTHS]
-        print(f"{name:<18}" + "".join(f"{ratio:>9.2f}" for ratio in ratios) + f"   mean {statistics.mean(ratios):.2f}")
+    for title, shapes in {"observe / span": SHAPES, "with texts compared": TEXTS}.items():
+        print(f"{title:<22}" + "".join(f"{length:>9}" for length in LENGTHS))
+        for name, shape in shapes.items():
+            runs = [[shape(number) for number in range(1, length + 1)] for length in LENGTHS]
+            ratios = [observe_cost(policy, calls) / span for calls in runs]
+            shown = "".join(f"{ratio:>9.2f}" for ratio in ratios)
+            print(f"{name:<22}{shown}   mean {statistics.mean(ratios):.2f}")
     for count in (1_000, 10_000, 50_000):
         own, kept = memory_of(policy, count)
         print(f"memory, {count} different calls: {own / 1024:.0f} KiB own, {kept / 1024:.0f} KiB with calls kept alive")

@@ -7,10 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard import tracker
-from otel_loopguard.detectors.alike import MAX_CHAINS, MAX_DIGESTS
-from otel_loopguard.detectors.args_repeat import ArgsRepeat
+from otel_loopguard.detectors.alike import MAX_CHAINS, MAX_DIGESTS, TextRuns
 from otel_loopguard.detectors.near_repeat import NearRepeat
-from otel_loopguard.detectors.near_result import NearResult
 from otel_loopguard.detectors.same_result import SameResult
 from otel_loopguard.likeness import sketch
 from otel_loopguard.model import Basis, Kind, Likenesses, Severity
@@ -67,13 +65,16 @@ def test_counts_carry_all_that_likeness_shows(blocks: list[list[Record]], siblin
         assert finding.kind is not Kind.ARGS_REPEAT or finding.severity is Severity.SUSPECT
 
 
-@pytest.mark.parametrize("make", [SameResult, NearRepeat, NearResult, ArgsRepeat])
+@pytest.mark.parametrize("make", [SameResult, NearRepeat, TextRuns])
 def test_what_is_remembered_is_bounded_and_counted(
-    make: type[SameResult | NearRepeat | NearResult | ArgsRepeat], monkeypatch: pytest.MonkeyPatch
+    make: type[SameResult | NearRepeat | TextRuns], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each forgets the tools and calls used longest ago, and says how many."""
     detector = make()
-    monkeypatch.setattr(tracker, "DETECTORS", (lambda: detector,))
+    if isinstance(detector, TextRuns):
+        monkeypatch.setattr(tracker, "TextRuns", lambda: detector)
+    else:
+        monkeypatch.setattr(tracker, "DETECTORS", (lambda: detector,))
     run, text = Run(), sketch("four words and more")
     for number in range(3 * MAX_CHAINS):
         known = Likenesses(arguments=text, frame="f" * 32, result=text, result_is_text=True)
