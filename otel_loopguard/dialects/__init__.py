@@ -28,7 +28,7 @@ from otel_loopguard.dialects import (
 from otel_loopguard.dialects.reading import Dialect, Reading
 from otel_loopguard.model import Span
 
-__all__ = ["BY_KEY", "BY_NAME", "BY_SCOPE", "Dialect", "Reading", "content_keys", "read"]
+__all__ = ["BY_KEY", "BY_NAME", "BY_SCOPE", "TELLING_KEYS", "Dialect", "Reading", "content_keys", "read"]
 
 BY_NAME: Final[Mapping[str, Dialect]] = {
     attr.DECISION_SPAN: loopguard.read,
@@ -99,6 +99,20 @@ def read(span: Span) -> Reading | None:
         if reading is not None:
             return reading
     return genai.read(span)
+
+
+TELLING_KEYS: Final = frozenset(
+    {
+        *(key for key, _ in BY_KEY),
+        attr.OPERATION,
+        attr.TOOL_NAME,
+        *attr.MODELS,
+        *attr.SYSTEM,
+        attr.PROMPT,
+        attr.COMPLETION,
+    }
+)
+"""Keys of which a span carries one at least, if any dialect knows it by other than its name or its scope."""
 
 
 def content_keys() -> frozenset[str]:

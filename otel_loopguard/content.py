@@ -1,0 +1,167 @@
+"""What of a span, an event or a log record is content, and what stays when content is removed.
+
+Invariants: pure; nothing is cut or masked: a key goes whole or stays as it is, but for names that come from outside,
+which are checked as everywhere (`digest.checked_name`). What is not known to be harmless on a span that a dialect
+knows is decided by its key alone, so that no value has to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final, TypeAlias
+
+from otel_loopguard import attributes as attr
+from otel_loopguard.dialects import TELLING_KEYS, content_keys
+from otel_loopguard.digest import NameKind, looks_like_name
+from otel_loopguard.model import Role, Value
+from otel_loopguard.policy import ContentRule
+
+Checked: TypeAlias = Callable[[str, NameKind], str]
+"""Gives a name from outside as it may be shown."""
+
+MAX_KNOWN_KEYS: Final = 8192
+"""Keys whose kind is remembered; past this all are forgotten (keys may come from outside)."""
+
+NAME_KEYS: Final[Mapping[str, NameKind]] = {
+    **dict.fromkeys(
+        (
+            attr.TOOL_NAME,
+            attr.OPENINFERENCE_TOOL,
+            attr.HAYSTACK_TOOL,
+            attr.VERCEL_TOOL,
+            attr.TRACELOOP_ENTITY,
+            attr.LANGSMITH_NAME,
+            attr.LOGFIRE_NAME,
+        ),
+        NameKind.TOOL,
+    ),
+    **dict.fromkeys(
+        (attr.TOOL_CALL_ID, *attr.OPENINFERENCE_CALL_IDS, attr.VERCEL_CALL_ID, attr.JSONRPC_ID), NameKind.CALL_ID
+    ),
+    **dict.fromkeys(
+        (
+            attr.AGENT_NAME,
+            "gen_ai.agent.id",
+            attr.WORKFLOW_NAME,
+            attr.HANDOFF_FROM,
+            attr.HANDOFF_TO,
+            attr.OPENINFERENCE_AGENT,
+            attr.OPENINFERENCE_NODE,
+            attr.OPENINFERENCE_NODE_NAME,
+            "graph.node.parent_id",
+            attr.TRACELOOP_WORKFLOW,
+            "traceloop.entity.path",
+            attr.TRACELOOP_CREWAI_ROLE,
+            attr.LOGFIRE_AGENT,
+            attr.LOGFIRE_FROM_AGENT,
+            "to_agent",
+            "agent_role",
+            "handoffs",
+            "tools",
+        ),
+        NameKind.AGENT,
+    ),
+    **dict.fromkeys((attr.ERROR_TYPE, attr.EXCEPTION_TYPE), NameKind.ERROR_TYPE),
+}
+"""Keys whose values are names of tools, agents, calls and errors, as given by the application or the model."""
+
+
+class KeyKind(Enum):
+    """What an attribute's key says of its value."""
+
+    PLAIN = "plain"
+    TELLING = "telling"
+    """Plain, and a dialect may know the span by it."""
+    NAME = "name"
+    CONTENT = "content"
+    """In whatever span it stands."""
+    WORD = "word"
+    """Content in the spans of a dialect; elsewhere an everyday word that any application may use."""
+
+
+_CONTENT: Final = content_keys()
+_HEADS: Final = tuple(sorted(key for key in _CONTENT if key.endswith(".")))
+_WORDS: Final = frozenset({"content", "error", "events", "input", "message", "output", "raw_input", "response"})
+_TEXT: Final = (attr.EXCEPTION_MESSAGE, attr.EXCEPTION_STACKTRACE)
+
+
+def kind_of_key(key: str) -> KeyKind:
+    """Tells what a key says of its value, whatever span it stands in."""
+    if key in _WORDS or key in _TEXT:
+        return KeyKind.WORD
+    if key in _CONTENT or key.startswith(_HEADS):
+        return KeyKind.CONTENT
+    if key in NAME_KEYS:
+        return KeyKind.NAME
+    return KeyKind.TELLING if key in TELLING_KEYS else KeyKind.PLAIN
+
+
+class Cleaner:
+    """Removes content from attributes by one rule.
+
+    Args:
+        rule: what the policy lets go.
+
+    Thread safety: none needed; what is remembered is a plain dict and a set, of bounded size.
+    """
+
+    def __init__(self, rule: ContentRule) -> None:
+        self.rule = rule
+        self._kinds: dict[str, KeyKind] = {}
+        self.plain: set[str] = set()
+        """Keys known to be plain: a span whose keys are all among them, and whose name and scope are no dialect's,
+        tells nothing and holds nothing."""
+
+    def keeps(self, role: Role | None) -> bool:
+        """Tells whether a span's content stays: all of it, or all but tools'.
+
+        Args:
+            role: as its dialect reads it; None for a span of no dialect.
+        """
+        return self.rule is ContentRule.KEEP or (self.rule is ContentRule.DROP_TOOL and role is not Role.TOOL)
+
+    def kind_of(self, key: str) -> KeyKind:
+        """Tells what a key says, from memory where it was asked before."""
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = kind_of_key(key)
+            if len(self._kinds) >= MAX_KNOWN_KEYS:
+                self._kinds.clear()
+                self.plain.clear()
+            self._kinds[key] = kind
+            if kind is KeyKind.PLAIN:
+                self.plain.add(key)
+        return kind
+
+    def without_content(
+        self, attributes: Mapping[str, Value], checked: Checked, *, known: bool
+    ) -> dict[str, Value] | None:
+        """Returns what stays of the attributes of a span, an event or a log record; None where all of it does.
+
+        Args:
+            attributes: any mapping; it is not changed.
+            checked: gives names as they may be shown.
+            known: whether a dialect knows the span that they belong to: everyday words are content there.
+        """
+        kept: dict[str, Value] = {}
+        changed = False
+        for key, value in attributes.items():
+            kind = self._kinds.get(key) or self.kind_of(key)
+            if kind is KeyKind.CONTENT or (known and kind is KeyKind.WORD):
+                changed = True
+            elif kind is KeyKind.NAME and known:
+                kept[key] = shown = _shown(value, NAME_KEYS[key], checked)
+                changed = changed or shown is not value
+            else:
+                kept[key] = value
+        return kept if changed else None
+
+
+def _shown(value: Value, kind: NameKind, checked: Checked) -> Value:
+    if isinstance(value, str):
+        return value if looks_like_name(value, kind=kind) else checked(value, kind)
+    if isinstance(value, list | tuple):
+        shown = [_shown(item, kind, checked) for item in value]
+        return value if all(new is old for new, old in zip(shown, value, strict=True)) else shown
+    return value if value is None or isinstance(value, bool | int | float) else checked(str(value), kind)
