@@ -1,0 +1,93 @@
+"""The one place where any error of ours is caught, so that the application never sees it.
+
+Invariants: a failure is counted each time and said once a step, by its class and the line of ours it came from; never
+by its text, which may hold content. What is no `Exception` (exits, interrupts) passes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
+from weakref import WeakMethod
+
+from otel_loopguard.digest import NameKind, looks_like_name
+
+if TYPE_CHECKING:
+    from logging import Logger
+    from types import TracebackType
+
+_Given = TypeVarTuple("_Given")
+_Got = TypeVar("_Got")
+
+_PACKAGE: Final = __name__.partition(".")[0] + "."
+
+
+class Boundary:
+    """Runs steps of ours and keeps what goes wrong in them from whoever called.
+
+    Args:
+        logger: where a step's first failure is said, as a warning.
+
+    Thread safety: any thread, and a child after a fork.
+    """
+
+    def __init__(self, logger: Logger) -> None:
+        self._logger = logger
+        self._counts: dict[str, int] = {}
+        self._lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):
+            renew = WeakMethod(self._renew)
+            os.register_at_fork(after_in_child=lambda: (found := renew()) and found())
+
+    @property
+    def failures(self) -> Mapping[str, int]:
+        """How often each step failed; steps that never did are left out."""
+        with self._lock:
+            return dict(self._counts)
+
+    def run(self, step: str, function: Callable[[*_Given], _Got], *arguments: *_Given, otherwise: _Got) -> _Got:
+        """Calls `function` and returns what it gives, or `otherwise` where it raises.
+
+        Args:
+            step: what is being done, as counted and logged; a constant of the caller's.
+            function: a step of ours, or what the application gave us to call.
+            arguments: handed to it.
+            otherwise: what stands for its result where it fails.
+        """
+        try:
+            return function(*arguments)
+        except Exception as error:  # noqa: BLE001 - this is the boundary
+            try:  # noqa: SIM105 - `suppress` is one more call, and there may be no stack left
+                self._note(step, error)
+            except Exception:  # noqa: BLE001, S110 - nor is there anybody to tell where a log handler raises
+                pass
+            return otherwise
+
+    def _note(self, step: str, error: Exception) -> None:
+        with self._lock:
+            count = self._counts[step] = self._counts.get(step, 0) + 1
+        if count == 1:
+            name = type(error).__name__
+            self._logger.warning(
+                "%s failed: %s at %s. The application is not affected; further failures of this step are only counted.",
+                step,
+                name if looks_like_name(name, kind=NameKind.ERROR_TYPE) else "an exception",
+                _own_line(error.__traceback__),
+            )
+
+    def _renew(self) -> None:
+        # The lock may have been held, at the fork, by a thread that does not exist here.
+        self._lock = threading.Lock()
+
+
+def _own_line(traceback: TracebackType | None) -> str:
+    """The innermost line of this package that the error came through."""
+    found = "a line outside"
+    while traceback is not None:
+        module = str(traceback.tb_frame.f_globals.get("__name__"))
+        if module.startswith(_PACKAGE):
+            found = f"{module}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return found

@@ -1,0 +1,69 @@
+"""Makes the record that dialects read of an SDK span.
+
+Invariants: public SDK API only, and the span is not changed. Nothing is copied that need not be: attributes, the
+events' and the resource's are handed on as they are, so a resource keeps its identity from span to span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from otel_loopguard.model import Span, SpanEvent, SpanKey, Value
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import Event, ReadableSpan
+
+
+def attributes_of(span: ReadableSpan) -> Mapping[str, Value]:
+    """Returns a span's attributes as a plain dict of the caller's own.
+
+    Cost: one copy made in C. What the SDK gives out is a view of a mapping whose every look-up is a call in Python,
+    and dialects look up a dozen keys that are not there.
+    """
+    attributes: Mapping[str, Value] = span.attributes or {}
+    try:
+        return attributes.copy()  # type: ignore[attr-defined,no-any-return] # the view has it, its type does not say so
+    except AttributeError:
+        return dict(attributes)
+
+
+def received(span: ReadableSpan, attributes: Mapping[str, Value]) -> Span:
+    """Makes our record of a span, started or ended.
+
+    Args:
+        span: as the SDK hands it to processors and exporters.
+        attributes: the span's, as `attributes_of` gives them; handed on as they are.
+
+    Returns:
+        The record. Its ids are zeros where the span has no context, which only a span made by hand can lack.
+    """
+    context, parent, scope = span.context, span.parent, span.instrumentation_scope
+    status, events, links = span.status, span.events, span.links
+    return Span(
+        trace_id=f"{context.trace_id:032x}" if context else "0" * 32,
+        span_id=f"{context.span_id:016x}" if context else "0" * 16,
+        parent_id=f"{parent.span_id:016x}" if parent else None,
+        name=span.name,
+        kind=span.kind.value + 1,
+        scope=scope.name if scope else "",
+        start_ns=span.start_time or 0,
+        end_ns=span.end_time,
+        status_code=status.status_code.value,
+        status_message=status.description or "",
+        attributes=attributes,
+        events=_events(events) if events else (),
+        links=_links(span) if links else (),
+        resource=span.resource.attributes,
+        trace_state=context.trace_state.to_header() if context and context.trace_state else "",
+        dropped_attributes=span.dropped_attributes,
+        dropped_events=span.dropped_events,
+    )
+
+
+def _events(events: Sequence[Event]) -> tuple[SpanEvent, ...]:
+    return tuple(SpanEvent(event.name, event.attributes or {}, event.timestamp) for event in events)
+
+
+def _links(span: ReadableSpan) -> tuple[SpanKey, ...]:
+    return tuple((f"{link.context.trace_id:032x}", f"{link.context.span_id:016x}") for link in span.links)
