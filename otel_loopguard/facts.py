@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from otel_loopguard import dialects
+from otel_loopguard.attributes import RUN_CALLS
 from otel_loopguard.canonical import CanonicalError
 from otel_loopguard.classify import classify
 from otel_loopguard.dialects import payload
@@ -89,7 +90,13 @@ class FactsReader:
             Facts with `call` on tool spans, `chat` on chat spans, `decision` on decision spans.
         """
         reading = dialects.read(span)
+        return self.of_reading(span, reading)
+
+    def of_reading(self, span: Span, reading: Reading | None) -> SpanFacts:
+        """Returns what `of_span` does of a span that its dialect has read already."""
         if reading is None or reading.role is Role.OTHER:
+            # A root that no dialect knows may still say how many calls its process made of this trace.
+            closing = read_own(span.attributes) if RUN_CALLS in span.attributes else None
             return SpanFacts(
                 trace_id=span.trace_id,
                 span_id=span.span_id,
@@ -97,11 +104,14 @@ class FactsReader:
                 start_ns=span.start_ns,
                 end_ns=span.end_ns,
                 dialect=None if reading is None else reading.dialect,
+                producer=None if closing is None else closing.producer,
+                run_calls=None if closing is None else closing.run_calls,
             )
         own = read_own(span.attributes)
         digester = self._digester_for(own.run_id or span.trace_id)
         resource = self._resource(span.resource, digester)
-        is_call = reading.role is Role.TOOL and reading.not_a_call is None
+        not_a_call = reading.not_a_call or own.not_a_call
+        is_call = reading.role is Role.TOOL and not_a_call is None
         return SpanFacts(
             trace_id=span.trace_id,
             span_id=span.span_id,
@@ -115,7 +125,7 @@ class FactsReader:
             release=resource.release,
             host=resource.host,
             layer=reading.layer,
-            not_a_call=reading.not_a_call,
+            not_a_call=not_a_call,
             agent=self._name(own.agent_id or reading.agent, digester),
             run_id=own.run_id,
             conversation=digester.conversation(reading.conversation) if reading.conversation else None,
@@ -159,8 +169,8 @@ class FactsReader:
             requested=None
             if requested is None
             else tuple(checked_name(call_id, digester, kind=NameKind.CALL_ID) for call_id in requested),
-            requested_calls=chat.requested_calls,
-            finish=chat.finish,
+            requested_calls=chat.requested_calls if own.requested_calls is None else own.requested_calls,
+            finish=own.finish or chat.finish,
             input_tokens=chat.input_tokens,
             output_tokens=chat.output_tokens,
             model=self._name(chat.model, digester),

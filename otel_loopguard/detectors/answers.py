@@ -250,7 +250,9 @@ class Record:
     ) -> tuple[Progress, str | None, bool | None]:
         """Returns progress, rule, and whether the answer is the same (None: not known)."""
         told, rule = (facts.progress, facts.progress_rule) if page is None else (page.progress, page.rule)
-        if told is _PROGRESS_UNCHANGED or told is _PROGRESS_ADVANCED:
+        # Without a rule, a producer compared digests; where both are here, they are compared among the right calls.
+        compared = rule is not None or page is not None or answer.value is None or self.answer is None
+        if compared and (told is _PROGRESS_UNCHANGED or told is _PROGRESS_ADVANCED):
             same = told is _PROGRESS_UNCHANGED
             if answer.value is None and answer.lost:
                 answer.value = self.answer if same and self.answer is not None else (told, facts.call_id)

@@ -20,6 +20,8 @@ from otel_loopguard.model import (
     DeniedBy,
     Effect,
     ErrorCategory,
+    Finish,
+    NotACall,
     Outcome,
     Pattern,
     Progress,
@@ -59,6 +61,9 @@ class OwnAttributes(msgspec.Struct, kw_only=True):
     agent_id: str | None = None
     run_calls: int | None = None
     requested_call_ids: tuple[str, ...] | None = None
+    requested_calls: int | None = None
+    finish: Finish | None = None
+    not_a_call: NotACall | None = None
     termination: TerminationReason | None = None
     terminal_response: bool | None = None
     action: Action | None = None
@@ -129,8 +134,8 @@ def read_own(attributes: Mapping[str, Value]) -> OwnAttributes:
                 own.malformed = True
             else:
                 setattr(own, field, checked)
-        elif name in _CALL_FIELDS:
-            field, shape = _CALL_FIELDS[name]
+        elif name in CALL_FIELDS:
+            field, shape = CALL_FIELDS[name]
             checked = shape(value)
             if checked is None:
                 own.malformed = True
@@ -190,13 +195,19 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     attr.AGENT_ID: ("agent_id", _name),
     attr.RUN_CALLS: ("run_calls", _count),
     attr.REQUESTED_CALL_IDS: ("requested_call_ids", _names),
+    attr.REQUESTED_CALLS: ("requested_calls", _count),
+    attr.FINISH: ("finish", _one_of(Finish)),
+    attr.NOT_A_CALL: ("not_a_call", _one_of(NotACall)),
     attr.TERMINATION_REASON: ("termination", _one_of(TerminationReason)),
     attr.TERMINAL_RESPONSE: ("terminal_response", _flag),
     attr.DECISION_ACTION: ("action", _one_of(Action)),
     attr.DECISION_ENFORCED: ("enforced", _flag),
     attr.DECISION_REASON: ("reason", _name),
 }
-_CALL_FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
+CALL_FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
+    attr.TOOL: ("tool", _name),
+    attr.CALL_ID: ("call_id", _name),
+    attr.OWN_ERROR_TYPE: ("error_type", _name),
     attr.CALL_DIGEST: ("call_digest", _digest),
     attr.RESULT_DIGEST: ("result_digest", _digest),
     attr.STATE_DIGEST: ("state_digest", _digest),

@@ -12,11 +12,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
 from weakref import WeakMethod
 
+from opentelemetry.sdk.trace import SpanProcessor
+
 from otel_loopguard.digest import NameKind, looks_like_name
 
 if TYPE_CHECKING:
     from logging import Logger
     from types import TracebackType
+
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan, Span
 
 _Given = TypeVarTuple("_Given")
 _Got = TypeVar("_Got")
@@ -59,11 +64,15 @@ class Boundary:
         try:
             return function(*arguments)
         except Exception as error:  # noqa: BLE001 - this is the boundary
-            try:  # noqa: SIM105 - `suppress` is one more call, and there may be no stack left
-                self._note(step, error)
-            except Exception:  # noqa: BLE001, S110 - nor is there anybody to tell where a log handler raises
-                pass
+            self.caught(step, error)
             return otherwise
+
+    def caught(self, step: str, error: Exception) -> None:
+        """Counts what a step raised, and says it the first time. It does not raise."""
+        try:  # noqa: SIM105 - `suppress` is one more call, and there may be no stack left
+            self._note(step, error)
+        except Exception:  # noqa: BLE001, S110 - nor is there anybody to tell where a log handler raises
+            pass
 
     def _note(self, step: str, error: Exception) -> None:
         with self._lock:
@@ -80,6 +89,60 @@ class Boundary:
     def _renew(self) -> None:
         # The lock may have been held, at the fork, by a thread that does not exist here.
         self._lock = threading.Lock()
+
+
+class GuardedSpanProcessor(SpanProcessor):
+    """A span processor whose hooks never raise; what they do stands in `started`, `ending`, `ended` and `emptied`.
+
+    Args:
+        logger: where a failure is said.
+    """
+
+    def __init__(self, logger: Logger) -> None:
+        self.boundary = Boundary(logger)
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's
+        """Called by the SDK when a span starts."""
+        try:
+            self.started(span)
+        except Exception as error:  # noqa: BLE001 - this is the boundary
+            self.boundary.caught("start", error)
+
+    def _on_ending(self, span: Span) -> None:
+        """Called by the SDK on the thread that ends a span, before any processor's `on_end`."""
+        try:
+            self.ending(span)
+        except Exception as error:  # noqa: BLE001 - this is the boundary
+            self.boundary.caught("end", error)
+            self.boundary.run("empty", self.emptied, span, otherwise=None)
+
+    def on_ending(self, span: Span) -> None:
+        """The specification's name for the hook, for an SDK that calls it so."""
+        self._on_ending(span)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Called by the SDK with the ended span."""
+        try:
+            self.ended(span)
+        except Exception as error:  # noqa: BLE001 - this is the boundary
+            self.boundary.caught("end", error)
+            self.boundary.run("empty", self.emptied, span, otherwise=None)
+
+    def started(self, span: Span) -> None:
+        """Takes note of a span that starts."""
+        raise NotImplementedError
+
+    def ending(self, span: Span) -> None:
+        """Changes a span that is ending."""
+        raise NotImplementedError
+
+    def ended(self, span: ReadableSpan) -> None:
+        """Looks at a span that ended."""
+        raise NotImplementedError
+
+    def emptied(self, span: ReadableSpan) -> None:
+        """Leaves nothing on a span that could not be dealt with."""
+        raise NotImplementedError
 
 
 def _own_line(traceback: TracebackType | None) -> str:

@@ -40,6 +40,7 @@ from otel_loopguard.model import (
 )
 from otel_loopguard.policy import Policy, Scope
 from otel_loopguard.tracker import Observation, Tracker
+from otel_loopguard.writing import of_call
 from tests.replaying import DIGESTER, replay_items
 
 Record: TypeAlias = dict[str, Any]
@@ -179,28 +180,9 @@ def _verdicts(items: Iterable[Span | CallRecord], policy: Policy) -> dict[str, V
 # --- attributes only --------------------------------------------------------------------------------------
 
 
-def attributes_of(facts: CallFacts, seen: Observation) -> dict[str, Any]:
-    """The `loopguard.*` attributes of one call, as a producer that saw its content leaves them on a span.
-
-    Everything that `dialects.own` can read is written: what the tracker saw before what the facts say.
-    """
-    written: dict[str, Any] = {attr.SCHEMA: own.SCHEMA_VERSION}
-    for name, (field, _) in own._CALL_FIELDS.items():  # noqa: SLF001  # the one table of what can be carried
-        value = getattr(seen, _NAMED_OTHERWISE.get(field, field), None)
-        if value is None:
-            value = getattr(facts, field)
-        if value is not None:
-            written[name] = msgspec.to_builtins(value)
-    return written
-
-
-_NAMED_OTHERWISE: Final[Mapping[str, str]] = {"progress_rule": "rule"}
-"""Fields of `CallFacts` that `Observation` has under another name; all others have one name in both."""
-
-
 def from_attributes(one: ToolCall, seen: Observation) -> ToolCall:
     """The call as a scorer knows it that got nothing but its attributes."""
-    told = own.read_own(attributes_of(one.facts, seen))
+    told = own.read_own(of_call(one.facts, seen))
     assert not told.malformed, "an attribute does not have its contract's shape"
     bare = CallFacts(tool=one.facts.tool, call_id=one.facts.call_id, dispatched=one.facts.dispatched)
     facts = msgspec.structs.replace(bare, error_type=one.facts.error_type)
@@ -285,7 +267,7 @@ def _as_attributes(rows: Sequence[Record], policy: Policy, random_: random.Rando
     run, tracker = _run(rows, policy), Tracker(policy)
     spans = []
     for one in run.calls:
-        told = attributes_of(one.facts, tracker.observe(one))
+        told = of_call(one.facts, tracker.observe(one))
         place = {
             attr.RUN_ID: "run",
             attr.PRODUCER_ID: "p1",

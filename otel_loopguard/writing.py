@@ -1,0 +1,88 @@
+"""Writes what is known of a call as `loopguard.*` attributes: `dialects.own` read the other way round.
+
+Invariants: only fields of the contract are written, so only digests, enumerations, counts and checked names; what is
+written reads back as the same facts (property-tested). Nothing is written of what is not known.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from otel_loopguard import attributes as attr
+from otel_loopguard.dialects.own import CALL_FIELDS, SCHEMA_VERSION
+from otel_loopguard.model import CallFacts, Progress, SpanFacts, Value, Word
+from otel_loopguard.tracker import Observation
+
+_NAMES: Final[dict[str, str]] = {field: name for name, (field, _) in CALL_FIELDS.items()}
+_FROM_FACTS: Final = tuple(
+    (field, name)
+    for field, name in _NAMES.items()
+    if field not in Observation.__struct_fields__ and field not in ("progress_rule", "effect", "pattern")
+)
+_MEASURED: Final = tuple(
+    (field, name) for field, name in _NAMES.items() if field.startswith(("near_", "result_moving", "same_result"))
+)
+
+
+def of_call(facts: CallFacts, seen: Observation | None) -> dict[str, Value]:
+    """Returns the attributes of one tool call.
+
+    Args:
+        facts: what is known of it; `signals` and `likenesses` stay behind.
+        seen: what it turned out to be in its run; None where it was not looked at there.
+    """
+    written: dict[str, Value] = {attr.SCHEMA: SCHEMA_VERSION}
+    for field, name in _FROM_FACTS:
+        value = getattr(facts, field)
+        if value is not None:
+            written[name] = value._value_ if isinstance(value, Word) else value
+    written[attr.TOOL_EFFECT] = facts.effect._value_
+    written[attr.TOOL_PATTERN] = facts.pattern._value_
+    return written if seen is None else written | _of_observation(seen)
+
+
+def _of_observation(seen: Observation) -> dict[str, Value]:
+    written: dict[str, Value] = {attr.PROGRESS: seen.progress._value_}
+    if seen.rule is not None:
+        written[attr.PROGRESS_RULE] = seen.rule
+    if seen.progress is not Progress.UNKNOWN:
+        written[attr.REPEAT_COUNT] = seen.repeat_count
+    if seen.kinds:
+        written[attr.FINDING] = tuple([kind._value_ for kind in seen.kinds])
+    if seen.new_items is not None:
+        written[attr.NEW_ITEMS] = seen.new_items
+    if seen.terminal is not None:
+        written[attr.TERMINAL] = seen.terminal
+    if seen.covered is not None:
+        written[attr.COVERED] = seen.covered
+    if seen.near_repeat_count is not None or seen.near_result_count is not None or seen.same_result_item is not None:
+        for field, name in _MEASURED:
+            value = getattr(seen, field)
+            if value is not None:
+                written[name] = value
+    return written
+
+
+def of_place(facts: SpanFacts) -> dict[str, Value]:
+    """Returns the attributes that say of any span what its content said: turn, requested calls, how the run ended."""
+    written: dict[str, Value] = {}
+    if facts.run_id is not None:
+        written[attr.RUN_ID] = facts.run_id
+    if facts.turn is not None:
+        written[attr.TURN_ID] = facts.turn
+    if facts.agent is not None:
+        written[attr.AGENT_ID] = facts.agent
+    if facts.not_a_call is not None:
+        written[attr.NOT_A_CALL] = facts.not_a_call.value
+    if facts.chat is not None:
+        if facts.chat.requested is not None:
+            written[attr.REQUESTED_CALL_IDS] = facts.chat.requested
+        if facts.chat.requested_calls is not None:
+            written[attr.REQUESTED_CALLS] = facts.chat.requested_calls
+        if facts.chat.finish is not None:
+            written[attr.FINISH] = facts.chat.finish.value
+    if facts.termination is not None:
+        written[attr.TERMINATION_REASON] = facts.termination.value
+    if facts.final_answer is not None:
+        written[attr.TERMINAL_RESPONSE] = facts.final_answer
+    return written
