@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP: Final = "otel_loopguard.progress"
 
 
-def load_file(path: str | PathLike[str]) -> Policy:
+def load_file(path: str | PathLike[str], *, source: str | None = None) -> Policy:
     """Reads a policy file, with progress functions from installed packages.
+
+    Args:
+        path: the file.
+        source: its name in messages; its path if None.
 
     Raises:
         PolicyError: the file cannot be read, is not UTF-8, or holds no usable policy.
         MissingExtraError: it needs a library that is not installed.
     """
-    name = printable(str(path), limit=200)
+    name = printable(str(path) if source is None else source, limit=200)
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - takes whatever `open` takes
             raw = file.read(MAX_BYTES + 1)
