@@ -158,6 +158,13 @@ class Cleaner:
         return kept if changed else None
 
 
+def without_error_text(attributes: Mapping[str, Value]) -> dict[str, Value] | None:
+    """Returns what stays of an exception event's attributes, its type; None where they hold no text."""
+    if not any(key in attributes for key in _TEXT):
+        return None
+    return {key: value for key, value in attributes.items() if key not in _TEXT}
+
+
 def _shown(value: Value, kind: NameKind, checked: Checked) -> Value:
     if isinstance(value, str):
         return value if looks_like_name(value, kind=kind) else checked(value, kind)

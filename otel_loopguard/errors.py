@@ -32,3 +32,11 @@ class SpillError(LoopGuardError):
 
 class MissingExtraError(LoopGuardError):
     """An optional part is not installed; the message names the extra to install."""
+
+
+class InstallError(LoopGuardError):
+    """The processor cannot be added where it was asked to be."""
+
+
+class SdkError(LoopGuardError):
+    """The installed SDK does not let content be removed: exporters would get it."""

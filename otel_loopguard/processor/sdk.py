@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -20,6 +20,15 @@ from opentelemetry.trace import Link, Status
 from otel_loopguard.model import Value
 
 # ruff: noqa: SLF001 - the point of this module
+
+
+_NONE: Final[Mapping[str, Value]] = {}
+
+
+def mapping_of(span: ReadableSpan) -> Mapping[str, Value]:
+    """Returns a span's attributes as the SDK keeps them: not a copy, and not to be changed."""
+    held = span._attributes
+    return held._dict if isinstance(held, BoundedAttributes) else held or _NONE
 
 
 def put_attributes(span: ReadableSpan, attributes: dict[str, Value]) -> None:

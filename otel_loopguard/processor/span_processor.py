@@ -1,0 +1,433 @@
+"""The span processor: what a tool call was leaves the process as digests and flags, and its content stays.
+
+Invariants: content is taken off a span before anything is computed of it, so that a failure leaves a span with too
+little on it and never with too much. Nothing of ours is raised into the application (`boundary`), nothing blocks, and
+nothing grows without bound. Spans that no dialect knows, and that hold nothing of ours, pass untouched.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from otel_loopguard import attributes as attr
+from otel_loopguard import dialects
+from otel_loopguard import policy as policies
+from otel_loopguard.content import Checked, Cleaner, without_error_text
+from otel_loopguard.dialects import Reading
+from otel_loopguard.dialects.own import SCHEMA_VERSION
+from otel_loopguard.digest import Digester, Key, Keyring, NameKind, checked_name, looks_like_name
+from otel_loopguard.facts import FactsReader
+from otel_loopguard.keys import ephemeral_key, load_key
+from otel_loopguard.model import Role, SpanFacts, Unknown, Value
+from otel_loopguard.model import Span as Received
+from otel_loopguard.policy import ContentRule
+from otel_loopguard.processor import sdk
+from otel_loopguard.processor.boundary import GuardedSpanProcessor
+from otel_loopguard.processor.counting import READABLE, Counts, Tallies, emit, instruments
+from otel_loopguard.processor.finding import FindingEvent, event_of
+from otel_loopguard.processor.live import Above, LiveRuns, above, is_layer
+from otel_loopguard.processor.nodes import Node, Nodes
+from otel_loopguard.processor.received import received
+from otel_loopguard.writing import of_call, of_place
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.sdk.trace import ReadableSpan, Span
+
+    from otel_loopguard.policy import Policy
+
+_LOGGER: Final = logging.getLogger("otel_loopguard")
+_CONTAINERS: Final = (Role.AGENT, Role.WORKFLOW)
+_NAMES: Final = frozenset(dialects.BY_NAME)
+_SCOPES: Final = frozenset(dialects.BY_SCOPE)
+_NOTHING: Final[Mapping[str, Value]] = {}
+_UNREADABLE: Final = Reading(role=Role.TOOL, dialect="")
+"""Stands for a span whose dialect failed: it may be a tool's, so all of it goes that might be content."""
+_NOT_CONFIGURED: Final[Mapping[str, Value]] = {
+    attr.SCHEMA: SCHEMA_VERSION,
+    attr.CALL_UNKNOWN: Unknown.NOT_CONFIGURED.value,
+}
+_Said: TypeAlias = "tuple[Mapping[str, Value], Sequence[FindingEvent]]"
+
+
+class _Settings:
+    """What one policy makes of spans; a trace keeps the one that it began with only as far as its runs do."""
+
+    def __init__(self, policy: Policy, keyring: Keyring, content: ContentRule | None) -> None:
+        self.policy = policy
+        self.cleaner = Cleaner(policy.content if content is None else content)
+        self.reader = FactsReader(policy, keyring.for_trace)
+
+
+class LoopGuardSpanProcessor(GuardedSpanProcessor):
+    """Puts digests and progress flags on tool spans, and takes content off all spans of agents.
+
+    Add it to a provider like any other: `provider.add_span_processor(LoopGuardSpanProcessor())`; whether exporters
+    were registered before or after makes no difference.
+
+    Args:
+        policy: what the owner declares of tools; None for the default policy.
+        keys: for digests; None to look where `keys.load_key` looks, which makes one up if there is none.
+        content: what is removed; None for what the policy says.
+        meter_provider: where counters go; None for the global one.
+        logger_provider: where `loopguard.finding` events go; None for the global one.
+        on_finding: called with each finding, on the thread that ended the span; what it raises is counted.
+        remove_only: take content off and compute nothing: tool spans say `not_configured`.
+
+    Raises:
+        KeyConfigError: the key that is configured cannot be used.
+        SdkError: what the installed SDK's exporters would get is not clean (`proof`).
+
+    Thread safety: any thread. A process that forks goes on in both: the child under another producer's name.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy | None = None,
+        keys: Keyring | Key | None = None,
+        content: ContentRule | None = None,
+        meter_provider: MeterProvider | None = None,
+        logger_provider: LoggerProvider | None = None,
+        on_finding: Callable[[FindingEvent], None] | None = None,
+        remove_only: bool = False,
+    ) -> None:
+        super().__init__(_LOGGER)
+        if remove_only:
+            keys = keys or ephemeral_key()
+        elif keys is None:
+            keys = load_key(os.environ)
+        self._keyring = keys if isinstance(keys, Keyring) else Keyring(keys)
+        self._content = content
+        self._settings = _Settings(policy or policies.default(), self._keyring, content)
+        self._remove_only = remove_only
+        self._logger_provider, self._on_finding = logger_provider, on_finding
+        self._nodes, self._live, self._tallies = Nodes(), LiveRuns(), Tallies()
+        self._lock = threading.RLock()
+        self._ended = self._warned = False
+        self.boundary.run("meter", instruments, meter_provider, self._counts, lambda: self._tallies, otherwise=None)
+        if hasattr(os, "register_at_fork"):
+            renew = weakref.WeakMethod(self._renew)
+            os.register_at_fork(after_in_child=lambda: (found := renew()) and found())
+        _say_what_is_removed(self._settings.cleaner.rule, self._keyring, remove_only=remove_only)
+
+    # --- the application's side -----------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> Counts:
+        """What it has seen and done so far."""
+        return self._counts()
+
+    @property
+    def policy(self) -> Policy:
+        """The policy for runs that begin from now on."""
+        return self._settings.policy
+
+    def set_policy(self, policy: Policy) -> None:
+        """Uses another policy from now on; runs that are going on keep their thresholds."""
+        self._settings = _Settings(policy, self._keyring, self._content)
+
+    def shutdown(self) -> None:
+        """Says in one line what could not be compared, if anything."""
+        if not self._ended:
+            self._ended = True
+            self.boundary.run("summary", self._summarise, otherwise=None)
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's
+        """Has nothing to flush."""
+        return True
+
+    # --- the SDK's side ---------------------------------------------------------------------------------------
+
+    def started(self, span: Span) -> None:
+        """Takes note of a span that starts."""
+        self._nodes.start(span)
+
+    def ending(self, span: ReadableSpan) -> None:
+        """Cleans a span that is ending, and says of a tool call what it was."""
+        node = self._nodes.of(span)
+        node.done = True
+        attributes = sdk.mapping_of(span)
+        scope = span.instrumentation_scope
+        if (
+            self._settings.cleaner.plain.issuperset(attributes)
+            and span.name not in _NAMES
+            and (scope is None or scope.name not in _SCOPES)
+        ):
+            if sdk.has_text(span):
+                self._clean_text(span, node)
+            if span.parent is None or span.parent.is_remote:
+                self._close(span, node, attributes)
+        else:
+            self._process(span, node, attributes)
+        node.end()
+
+    def ended(self, span: ReadableSpan) -> None:
+        """Does what `ending` does where that was not called: something wraps this processor and hides it."""
+        attributes = sdk.mapping_of(span)
+        cleaner = self._settings.cleaner
+        plain = cleaner.plain.issuperset(attributes)
+        if plain and not sdk.has_text(span):
+            return
+        node = self._nodes.of(span)
+        if not node.done:
+            self._note_late()
+            self.ending(span)
+        elif not plain and cleaner.rule is ContentRule.DROP_ALL:
+            # Another processor may have added some since, from what it kept.
+            digester = self._keyring.for_trace(f"{node.trace_id:032x}")
+            kept = cleaner.without_content(attributes, _checker(digester), known=False)
+            if kept is not None:
+                self._note_late()
+                sdk.put_attributes(span, kept)
+
+    def emptied(self, span: ReadableSpan) -> None:
+        """Leaves nothing on a span that could not be dealt with."""
+        sdk.put_attributes(span, {})
+        sdk.put_events(span, ())
+        sdk.put_links(span, [sdk.same_link(link, _NOTHING) for link in span.links])
+        sdk.put_name(span, "unreadable")
+        sdk.drop_status_text(span)
+
+    # --- one span -----------------------------------------------------------------------------------------------
+
+    def _process(self, span: ReadableSpan, node: Node, attributes: Mapping[str, Value]) -> None:
+        settings = self._settings
+        told = received(span, attributes)
+        digester = self._keyring.for_trace(told.trace_id)
+        reading: Reading | None = _UNREADABLE
+        reading = self.boundary.run("dialect", dialects.read, told, otherwise=reading)
+        if reading is None:
+            rest = settings.cleaner.without_content(attributes, _checker(digester), known=False)
+            if rest is not None and settings.cleaner.rule is ContentRule.DROP_ALL:
+                self._note_cleaned()
+                sdk.put_attributes(span, rest)
+            if sdk.has_text(span):
+                self._clean_text(span, node)
+            if span.parent is None or span.parent.is_remote:
+                self._close(span, node, sdk.mapping_of(span))
+            return
+        # Content first: whatever fails after this, none of it is left.
+        kept = self._clean(span, settings.cleaner, attributes, reading, digester)
+        node.settle(reading, told.scope)
+        node.mark()
+        if reading is _UNREADABLE or attr.PRODUCER_ID in attributes:
+            return
+        said: _Said | None = None
+        if not self._remove_only:
+            said = self.boundary.run("facts", self._say, span, node, told, reading, otherwise=None)
+        if said is None:
+            is_call = reading.role is Role.TOOL and reading.not_a_call is None
+            said = (_NOT_CONFIGURED if is_call else {}, ())
+            if is_call:
+                self._note_call(Unknown.NOT_CONFIGURED.value, told.scope)
+        written, events = said
+        if written:
+            sdk.put_attributes(span, {**kept, **written})
+        for event in events:
+            self._tell(event, span)
+
+    def _clean(
+        self,
+        span: ReadableSpan,
+        cleaner: Cleaner,
+        attributes: Mapping[str, Value],
+        reading: Reading,
+        digester: Digester,
+    ) -> Mapping[str, Value]:
+        """Takes the content off a span that a dialect knows; returns the attributes that stay."""
+        if cleaner.keeps(reading.role):
+            return attributes
+        checked = _checker(digester)
+        kept = cleaner.without_content(attributes, checked, known=True)
+        if kept is not None:
+            sdk.put_attributes(span, kept)
+        events = sdk.changed_events(span, lambda held: cleaner.without_content(held, checked, known=True))
+        if events is not None:
+            sdk.put_events(span, events)
+        links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=True))
+        if links is not None:
+            sdk.put_links(span, links)
+        sdk.drop_status_text(span)
+        name = clean_name(span.name, reading, checked)
+        if name != span.name:
+            sdk.put_name(span, name)
+        if kept is not None or events is not None:
+            self._note_cleaned()
+        return attributes if kept is None else kept
+
+    def _clean_text(self, span: ReadableSpan, node: Node) -> None:
+        """Takes the text of errors off a span above or below one that a dialect knows: it may be a tool's."""
+        if self._settings.cleaner.rule is not ContentRule.DROP_ALL:
+            return
+        if not node.inside and not any(one.is_known() for one in node.above()):
+            return
+        events = sdk.changed_events(span, without_error_text)
+        if events is not None:
+            sdk.put_events(span, events)
+            self._note_cleaned()
+        sdk.drop_status_text(span)
+
+    def _say(self, span: ReadableSpan, node: Node, told: Received, reading: Reading) -> _Said:
+        """Returns the attributes that say what a span was, and the findings that became true with it."""
+        settings = self._settings
+        facts = settings.reader.of_reading(told, reading)
+        written = of_place(facts)
+        events: Sequence[FindingEvent] = ()
+        if facts.role is not Role.OTHER:
+            up = above(node, reading, told.scope)
+            named = _agent_namer(self._keyring.for_trace(told.trace_id))
+            if facts.call is not None:
+                events = self._say_call(span, node, facts, up, named, written)
+                self._note_call(facts.call.call_unknown or READABLE, told.scope)
+            elif facts.role is Role.CHAT:
+                self.boundary.run("run", self._live.answer, node, facts, up, settings.policy, named, otherwise=None)
+            elif facts.role in _CONTAINERS:
+                self._live.end(node)
+        if facts.role in _CONTAINERS or span.parent is None or span.parent.is_remote:
+            written |= self._closing(node)
+        if written:
+            written[attr.SCHEMA] = SCHEMA_VERSION
+        return written, events
+
+    def _say_call(
+        self,
+        span: ReadableSpan,
+        node: Node,
+        facts: SpanFacts,
+        up: Above,
+        named: Callable[[str], str],
+        written: dict[str, Value],
+    ) -> Sequence[FindingEvent]:
+        call = facts.call
+        if call is None:
+            return ()
+        written[attr.CALL_STARTED] = node.started
+        if is_layer(facts, up.tool):
+            written |= of_call(call, None)
+            return ()
+        seen = self.boundary.run(
+            "detectors", self._live.observe, node, facts, up, self._settings.policy, named, otherwise=None
+        )
+        written |= of_call(call, None if seen is None else seen.observation)
+        context = span.get_span_context()
+        if context is not None and context.trace_flags.sampled:
+            written[attr.PRODUCER_ID], written[attr.CALL_SEQUENCE] = self._live.number(context.trace_id)
+        if seen is None:
+            return ()
+        return [event_of(found, facts, call) for found in seen.findings]
+
+    def _close(self, span: ReadableSpan, node: Node, attributes: Mapping[str, Value]) -> None:
+        """Says on a root that no dialect knows how many calls this process made of its trace, if any."""
+        closing = self._closing(node)
+        if closing:
+            sdk.put_attributes(span, {**attributes, **closing, attr.SCHEMA: SCHEMA_VERSION})
+
+    def _closing(self, node: Node) -> dict[str, Value]:
+        numbers = self._live.numbers(node.trace_id)
+        return {} if numbers is None else {attr.PRODUCER_ID: numbers[0], attr.RUN_CALLS: numbers[1]}
+
+    # --- counting and telling -----------------------------------------------------------------------------------
+
+    def _tell(self, event: FindingEvent, span: ReadableSpan) -> None:
+        with self._lock:
+            self._tallies.found(event)
+        context = span.get_span_context()
+        if context is not None:
+            self.boundary.run("event", emit, self._logger_provider, event, context, span.end_time or 0, otherwise=None)
+        if self._on_finding is not None:
+            self.boundary.run("on_finding", self._on_finding, event, otherwise=None)
+
+    def _note_call(self, reason: str, scope: str) -> None:
+        with self._lock:
+            self._tallies.calls[reason] += 1
+            if reason:
+                self._tallies.note_scope(scope)
+
+    def _note_cleaned(self) -> None:
+        with self._lock:
+            self._tallies.cleaned += 1
+
+    def _note_late(self) -> None:
+        with self._lock:
+            self._tallies.late += 1
+        if not self._warned:
+            self._warned = True
+            _LOGGER.warning(
+                "content was still on a span in on_end, where exporters registered earlier may have seen it: something "
+                "wraps this processor without passing on _on_ending. Add it to the SDK's provider itself: "
+                "otel_loopguard.install(provider)"
+            )
+
+    def _counts(self) -> Counts:
+        with self._lock:
+            tallies = self._tallies
+            findings: Counter[str] = Counter()
+            for (kind, _, _), number in tallies.findings.items():
+                findings[kind] += number
+            return Counts(
+                tool_calls=tallies.calls.total(),
+                unreadable={reason: number for reason, number in tallies.calls.items() if reason},
+                findings=dict(findings),
+                cleaned_spans=tallies.cleaned,
+                late_spans=tallies.late,
+                forgotten_runs=self._live.evicted,
+                forgotten_spans=self._nodes.forgotten,
+                failures=dict(self.boundary.failures),
+            )
+
+    def _summarise(self) -> None:
+        counts = self._counts()
+        unreadable = sum(counts.unreadable.values())
+        if unreadable:
+            worst = max(counts.unreadable, key=lambda reason: counts.unreadable[reason])
+            scopes = ", ".join(sorted(self._tallies.scopes)[:5]) or "no scope"
+            _LOGGER.warning(
+                "%d tool calls, %d without readable arguments (mostly %s; from %s): run `otel-loopguard doctor` for "
+                "the switch that records them",
+                counts.tool_calls,
+                unreadable,
+                worst,
+                scopes,
+            )
+
+    def _renew(self) -> None:
+        self._lock = threading.RLock()
+        self._live.renew()
+
+
+def clean_name(name: str, reading: Reading, checked: Checked) -> str:
+    """Returns a span's name with its tool's and agent's name as they may be shown."""
+    for raw, kind in ((reading.tool, NameKind.TOOL), (reading.agent, NameKind.AGENT)):
+        if raw and raw in name and not looks_like_name(raw, kind=kind):
+            name = name.replace(raw, checked(raw, kind))
+    return name
+
+
+def _checker(digester: Digester) -> Checked:
+    return lambda text, kind: checked_name(text, digester, kind=kind)
+
+
+def _agent_namer(digester: Digester) -> Callable[[str], str]:
+    return lambda text: checked_name(text, digester, kind=NameKind.OTHER)
+
+
+def _say_what_is_removed(rule: ContentRule, keyring: Keyring, *, remove_only: bool) -> None:
+    removed = {
+        ContentRule.DROP_ALL: "all content is removed from spans of agents, models and tools",
+        ContentRule.DROP_TOOL: "content is removed from tool spans only; models' and agents' spans keep theirs",
+        ContentRule.KEEP: "no content is removed",
+    }[rule]
+    if remove_only:
+        _LOGGER.warning("nothing is digested (not configured); %s", removed)
+        return
+    if keyring.ephemeral:
+        removed += "; the digest key was made up and dies with this process"
+    _LOGGER.info("key %s; %s", keyring.key_id, removed)
