@@ -1,6 +1,6 @@
 """Adds the processor to the provider that an application has, wherever that is wrapped.
 
-Invariants: public API first; behind a wrapper the SDK's own provider is looked for by its type, never by a vendor's name.
+Invariants: behind a wrapper the SDK's own provider is looked for by its type, never by a vendor's name.
 """
 
 from __future__ import annotations
