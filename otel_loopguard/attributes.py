@@ -194,6 +194,8 @@ LOGFIRE_RESPONSE: Final = "response"
 LOGFIRE_EVENTS: Final = "events"
 LOGFIRE_RAW_INPUT: Final = "raw_input"
 LOGFIRE_MCP: Final = "mcp_data"
+LOGFIRE_REQUEST: Final = "request_data"
+LOGFIRE_ANSWER: Final = "response_data"
 
 LANGSMITH_KIND: Final = "langsmith.span.kind"
 LANGSMITH_NAME: Final = "langsmith.trace.name"

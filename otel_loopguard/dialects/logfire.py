@@ -28,6 +28,8 @@ CONTENT_KEYS: Final[frozenset[str]] = frozenset(
         attr.LOGFIRE_RAW_INPUT,
         attr.LOGFIRE_RESPONSE,
         attr.LOGFIRE_MCP,
+        attr.LOGFIRE_REQUEST,
+        attr.LOGFIRE_ANSWER,
     }
 )
 """Attribute names that hold content, on spans of this dialect's scope only: they are everyday words."""

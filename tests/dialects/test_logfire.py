@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from otel_loopguard import dialects
+from otel_loopguard.content import KeyKind, kind_of_key
 from otel_loopguard.dialects import logfire
 from otel_loopguard.dialects.reading import Content, Reading
 from otel_loopguard.model import ChatFacts, Finish, NotACall, Outcome, Role, Span, TerminationReason, Unknown
@@ -130,3 +131,9 @@ def test_other_spans_of_the_scope_say_nothing() -> None:
     """Guardrails and custom spans are neither turns nor calls."""
     for template in ("Guardrail {name!r}", "Custom span: {name}", 5):
         assert Role.OTHER is read(span("x", SCOPE, {"logfire.msg_template": template})).role
+
+
+@pytest.mark.parametrize("key", ["request_data", "response_data"])
+def test_what_a_model_was_asked_and_said_is_content(key: str) -> None:
+    """Logfire's spans of chat completions hold all messages under these names."""
+    assert kind_of_key(key) is KeyKind.CONTENT
