@@ -1,0 +1,17 @@
+"""Microsoft Agent Framework with OpenInference's processor."""
+
+from agent_framework.observability import enable_instrumentation
+from openinference.instrumentation.agent_framework import AgentFrameworkToOpenInferenceProcessor
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from otel_loopguard import LoopGuardSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(AgentFrameworkToOpenInferenceProcessor())
+provider.add_span_processor(LoopGuardSpanProcessor())
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+trace.set_tracer_provider(provider)
+enable_instrumentation(enable_sensitive_data=True)  # off by default

@@ -1,0 +1,15 @@
+"""OpenAI Agents SDK with opentelemetry-instrumentation-openai-agents-v2."""
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.instrumentation.openai_agents import OpenAIAgentsInstrumentor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from otel_loopguard import LoopGuardSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(LoopGuardSpanProcessor())
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+trace.set_tracer_provider(provider)
+OpenAIAgentsInstrumentor().instrument(tracer_provider=provider)

@@ -1,0 +1,9 @@
+"""Pydantic AI with Logfire, its spans sent by OTLP."""
+
+import logfire
+
+from otel_loopguard import install
+
+logfire.configure(send_to_logfire=False)  # it sends to OTEL_EXPORTER_OTLP_ENDPOINT
+logfire.instrument_pydantic_ai()
+install()

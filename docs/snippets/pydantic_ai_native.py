@@ -1,0 +1,15 @@
+"""Pydantic AI with its own spans."""
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from pydantic_ai import Agent, InstrumentationSettings
+
+from otel_loopguard import LoopGuardSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(LoopGuardSpanProcessor())
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+trace.set_tracer_provider(provider)
+Agent.instrument_all(InstrumentationSettings(tracer_provider=provider))

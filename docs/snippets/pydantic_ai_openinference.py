@@ -1,0 +1,17 @@
+"""Pydantic AI with OpenInference's processor, which may stand before ours or after it."""
+
+from openinference.instrumentation.pydantic_ai import OpenInferenceSpanProcessor
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from pydantic_ai import Agent, InstrumentationSettings
+
+from otel_loopguard import LoopGuardSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(OpenInferenceSpanProcessor())
+provider.add_span_processor(LoopGuardSpanProcessor())
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+trace.set_tracer_provider(provider)
+Agent.instrument_all(InstrumentationSettings(tracer_provider=provider))
