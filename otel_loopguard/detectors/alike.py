@@ -142,9 +142,11 @@ class TextRun:
             self._stretch = begin(self._call)
         return self._stretch
 
-    def add(self, call: ToolCall, text: _Text) -> None:
-        """Adds a call that gave a text alike to the first."""
+    def add(self, call: ToolCall, text: _Text, sketch: Sketch | None) -> None:
+        """Adds a call that gave a text alike to the first; `sketch` is None where a producer compared."""
         self.count, self.moving = text.calls, text.moving
+        if sketch is None:
+            self.first = self._last = None
         self.very_alike += text.per_cent >= VERY_ALIKE_PER_CENT
         self.varied = self.varied or _result_of(call.facts) != self._result
         add_to(self.stretch, call)
@@ -235,7 +237,7 @@ class TextRuns:
             run = TextRun(call, text.calls, sketch)
             self._runs.add(key, run)
         elif text.calls > max(run.count, 1):
-            run.add(call, text)
+            run.add(call, text, sketch)
         else:
             run = self._runs.latest[key] = TextRun(call, text.calls, sketch)
         run.turn, run.barriers = call.turn, barriers

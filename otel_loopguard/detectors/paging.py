@@ -92,15 +92,15 @@ class Pages:
         facts = call.facts
         told = facts.progress
         if told is not None and told is not _PROGRESS_UNKNOWN:
-            if told is _PROGRESS_UNCHANGED and facts.progress_rule is None:
-                return None
+            if facts.progress_rule is None:
+                return None  # its producer could read neither items nor a cursor, and compared whole results
             page = Page(told, facts.progress_rule, facts.new_items)
         else:
             read = None if facts.signals is None else self._read(facts.signals, fresh=fresh)
             if read is None:
                 return None
             page = read
-        self.readable = self.readable or page.rule is not None
+        self.readable = self.readable or page.progress is not _PROGRESS_FIRST
         return page._replace(stalled=self._count(page.progress, call))
 
     @property
@@ -115,11 +115,10 @@ class Pages:
         self._ended = self._names_next and signals.cursor is None
         if signals.items is None and signals.cursor is None:
             return None
+        rule, moved = (CURSOR_RULE, new_cursor) if new_items is None else (ITEMS_RULE, new_items > 0)
         if first:
-            return Page(_PROGRESS_FIRST, None, new_items)
-        if new_items is None:
-            return Page(_PROGRESS_ADVANCED if new_cursor else _PROGRESS_UNCHANGED, CURSOR_RULE, None)
-        return Page(_PROGRESS_ADVANCED if new_items else _PROGRESS_UNCHANGED, ITEMS_RULE, new_items)
+            return Page(_PROGRESS_FIRST, rule, new_items)
+        return Page(_PROGRESS_ADVANCED if moved else _PROGRESS_UNCHANGED, rule, new_items)
 
     def _count(self, progress: Progress, call: ToolCall) -> Stretch | None:
         """Adds a page to the stalled ones, or ends them; the pages of one turn are stalled only together."""

@@ -102,9 +102,15 @@ class Stretch:
             executed = call.executed
             self.members.append(Member(call.number, facts.call_id, executed))
             if self.loop and executed:
-                self.unlisted.append(call.number)
+                self._wait(call.number)
         elif self.loop and call.executed:
-            self.unlisted.append(call.number)
+            self._wait(call.number)
+
+    def _wait(self, number: int) -> None:
+        """Notes a call that is wasted if the loop goes on; where it does not, the oldest are let go."""
+        self.unlisted.append(number)
+        if len(self.unlisted) > MAX_HELD_CALLS:
+            del self.unlisted[: MAX_HELD_CALLS // 2]
 
 
 class Poll:

@@ -10,6 +10,7 @@ from otel_loopguard import tracker
 from otel_loopguard.detectors.alike import MAX_CHAINS, MAX_DIGESTS, TextRuns
 from otel_loopguard.detectors.near_repeat import NearRepeat
 from otel_loopguard.detectors.same_result import SameResult
+from otel_loopguard.detectors.step import MAX_HELD_CALLS
 from otel_loopguard.likeness import sketch
 from otel_loopguard.model import Basis, Kind, Likenesses, Severity
 from tests.detectors.feeding import Run
@@ -108,3 +109,30 @@ def test_told_counts_with_a_call_lost() -> None:
     assert 4 == run.first(Kind.NEAR_REPEAT)
     (finding,) = run.found(Kind.NEAR_REPEAT)
     assert (5, (1, 2, 3, 4)) == (finding.count, finding.calls)
+
+
+def test_what_waits_for_a_loop_is_bounded() -> None:
+    """Texts that were a loop and move on from then are listed up to a bound, however many come."""
+    run = Run()
+    page = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(60))
+    for number in range(3 * MAX_HELD_CALLS):
+        text = f"{page} {'abcd'[number]}" if number < 4 else f"{page} d {number}"
+        known = Likenesses(result=sketch(text), result_is_text=True)
+        run.call("read", "a", text, likenesses=known, result_words=61)
+    stretch = run.tracker._texts._runs.latest.popitem()[1].stretch  # noqa: SLF001 - what is kept shows nowhere else
+    assert Kind.NEAR_RESULT in (stretch.claims or {})
+    assert len(stretch.unlisted) <= MAX_HELD_CALLS
+
+
+def test_a_producers_count_leaves_nothing_to_compare_with() -> None:
+    """A text counted by a producer is not held against one whose content is here: it begins anew."""
+    run = Run()
+    page = " ".join(f"word{n}" for n in range(60))
+    for number in range(3):
+        text = f"{page} {number}"
+        if number == 1:
+            run.call("read", "a", text, near_result_count=2, near_result_alike=96, result_moving=True, result_words=61)
+        else:
+            known = Likenesses(result=sketch(text), result_is_text=True)
+            run.call("read", "a", text, likenesses=known, result_words=61)
+    assert () == run.found(Kind.NEAR_RESULT)

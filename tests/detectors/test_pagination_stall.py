@@ -217,3 +217,22 @@ def test_pages_are_told_apart_from_their_attributes_too(pagination: dict[str, st
         call("page", {"p": n}, {"rows": [{"id": 1}], "next": f"c{leads}"}) for n, leads in enumerate([1, 2, *stalls])
     ]
     check(records, {Kind.PAGINATION_STALL: 3 if "items" in pagination else 4}, policy=under)
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        [(1, {"next": "n1"}), (2, {"next": "n3"}), (3, {"next": "n1"}), (4, None), (5, {"next": "n3"})],
+        [(1, {"next": "n1"}), (2, {"next": "n1"}), (2, {"next": None}), (1, {"next": "n1"})],
+    ],
+)
+def test_an_unreadable_page_says_nothing_to_a_scorer_either(
+    pages: list[tuple[int, dict[str, str | None] | None]],
+) -> None:
+    """A page without items or a cursor, or without any result, neither counts nor resets, told or seen."""
+    policy = "version: 1\npolicy: t\npolicy_version: '1'\ntools: {scroll: {effect: read, pagination: {cursor: next}}}"
+    rows = [
+        call("scroll", {"c": number}, **({"result_missing": True} if result is None else {"result": result}))
+        for number, result in pages
+    ]
+    check(rows, {Kind.PAGINATION_STALL: len(pages)}, policy=policy)
