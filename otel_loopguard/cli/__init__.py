@@ -1,7 +1,7 @@
 """The command line `otel-loopguard`: one module a command, one table of exit codes.
 
 Invariants: `main` returns an exit code of `exit_codes` and raises nothing of ours; no output, on whatever stream,
-holds content of a span or a call record.
+holds content of a span or a call record, but for the made-up customer of `demo`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, NoReturn
 
-from otel_loopguard.cli import audit, replay
+from otel_loopguard.cli import audit, demo, replay
 from otel_loopguard.cli.exit_codes import ExitCode
 from otel_loopguard.cli.terminal import Printer, safe
 from otel_loopguard.errors import LoopGuardError, SpillError
 
 PROGRAM: Final = "otel-loopguard"
-COMMANDS: Final[dict[str, ModuleType]] = {module.NAME: module for module in (replay, audit)}
+COMMANDS: Final[dict[str, ModuleType]] = {module.NAME: module for module in (replay, audit, demo)}
 _DESCRIPTION: Final = "Finds out from OpenTelemetry spans that an AI agent is stuck repeating tool calls."
 
 
@@ -100,7 +100,7 @@ def _run(arguments: Sequence[str]) -> ExitCode:
         near = difflib.get_close_matches(arguments[0], COMMANDS, n=1, cutoff=0)[0]
         parser.error(f"no command {safe(arguments[0])!r}; did you mean {near!r}?")
     options = parser.parse_args(arguments)
-    if not options.files and not options.examples:
+    if "files" in options and not options.files and not options.examples:
         parser.error(f"{options.command} needs a FILE, - for standard input, or --examples")
     code: ExitCode = COMMANDS[options.command].run(options)
     return code

@@ -12,7 +12,7 @@ from otel_loopguard.cli.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[2]
 FULL = Path("/dev/full")
-COMMANDS = ("replay --examples", "replay --examples --json", "audit --examples")
+COMMANDS = ("replay --examples", "replay --examples --json", "audit --examples", "demo")
 
 
 def run(shell: str) -> subprocess.CompletedProcess[str]:
