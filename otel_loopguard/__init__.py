@@ -11,18 +11,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from otel_loopguard.processor.exporter import LoopGuardSpanExporter
     from otel_loopguard.processor.finding import FindingEvent
     from otel_loopguard.processor.install import install
     from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
 
 __all__ = [
     "FindingEvent",
+    "LoopGuardSpanExporter",
     "LoopGuardSpanProcessor",
     "install",
 ]
 
 _HOME: Final = {
     "FindingEvent": "finding",
+    "LoopGuardSpanExporter": "exporter",
     "LoopGuardSpanProcessor": "span_processor",
     "install": "install",
 }

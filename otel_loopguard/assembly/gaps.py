@@ -1,12 +1,12 @@
 """Which numbered calls are missing from a run.
 
-Each producer numbers its calls of a run from 1 without gaps (DESIGN 2, `call.sequence`), so a hole is a lost
+Each producer numbers its calls of a trace from 1 without gaps (DESIGN 2, `call.sequence`), so a hole is a lost
 span; `run.calls` on a closing span shows a lost tail.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -32,12 +32,34 @@ class Gaps(msgspec.Struct, frozen=True):
 _NONE: Final = Gaps()
 
 
-def find(ordered: Sequence[Candidate], spans: Sequence[SpanFacts]) -> Gaps:
+class Numbered:
+    """What the producers of one group of spans numbered, whichever run each call turned out to be of.
+
+    A producer numbers the calls of a trace, and a trace may hold several runs.
+
+    Args:
+        spans: all of the group, those that no dialect knows among them: a root of the application's own may close.
+    """
+
+    __slots__ = ("calls", "totals")
+
+    def __init__(self, spans: Iterable[SpanFacts]) -> None:
+        self.calls: dict[str, set[int]] = {}
+        self.totals: dict[str, int] = {}
+        for span in spans:
+            if span.sequence is not None:
+                self.calls.setdefault(span.producer or "", set()).add(span.sequence)
+            if span.run_calls is not None:
+                producer = span.producer or ""
+                self.totals[producer] = max(self.totals.get(producer, 0), span.run_calls)
+
+
+def find(ordered: Sequence[Candidate], numbered: Numbered) -> Gaps:
     """Finds the holes in a run.
 
     Args:
         ordered: the run's calls in their order.
-        spans: all spans of the run, any order.
+        numbered: what its group's producers numbered.
     """
     seen: dict[str, dict[int, int]] = {}
     for number, call in enumerate(ordered, start=1):
@@ -46,24 +68,21 @@ def find(ordered: Sequence[Candidate], spans: Sequence[SpanFacts]) -> Gaps:
                 seen.setdefault(span.producer or "", {})[span.sequence] = number
     if not seen:
         return _NONE
-    totals: dict[str, int] = {}
-    for span in spans:
-        if span.run_calls is not None:
-            producer = span.producer or ""
-            totals[producer] = max(totals.get(producer, 0), span.run_calls)
     missing: list[int] = []
     after: set[int] = set()
     for producer, numbers in sorted(seen.items()):
-        before = 0
-        for sequence in range(1, max(*numbers, totals.get(producer, 0)) + 1):
+        before, others = 0, numbered.calls[producer]
+        for sequence in range(1, max(*numbers, numbered.totals.get(producer, 0)) + 1):
             if sequence in numbers:
                 before = max(before, numbers[sequence])
+            elif sequence in others:
+                continue  # of another run in its trace
             elif len(missing) < MAX_REPORTED:
                 missing.append(sequence)
                 after.add(before)
             else:
                 break
     flags = {Flag.SEQUENCE_GAP} if missing else set()
-    if any(producer and producer not in totals for producer in seen):
+    if any(producer and producer not in numbered.totals for producer in seen):
         flags.add(Flag.PRODUCER_NOT_CLOSED)
     return Gaps(tuple(sorted(missing)), tuple(sorted(after)), frozenset(flags))

@@ -57,11 +57,12 @@ def assemble(spans: Iterable[SpanFacts], policy: Policy) -> tuple[Run, ...]:
         tree = Tree(known)
         calls = same_calls([span for span in known.values() if span.call is not None], tree)
         parts = parts_of_runs(known, calls, tree, policy.scope)
-        runs.extend(_run(key, part, tree, versions, policy.scope) for key, part in parts.items())
+        numbered = gaps.Numbered(known.values())
+        runs.extend(_run(key, part, tree, numbered, versions, policy.scope) for key, part in parts.items())
     return tuple(sorted(runs, key=lambda run: (run.started_ns or 0, run.run_id)))
 
 
-def _run(key: RunKey, part: Parts, tree: Tree, versions: Versions, scope: Scope) -> Run:
+def _run(key: RunKey, part: Parts, tree: Tree, numbered: gaps.Numbered, versions: Versions, scope: Scope) -> Run:
     spans = part.spans()
     agents = name_agents([span for span in part.containers if span.role is Role.AGENT], tree)
     ordered = in_order([_candidate(same, agents, tree) for same in part.calls])
@@ -70,7 +71,7 @@ def _run(key: RunKey, part: Parts, tree: Tree, versions: Versions, scope: Scope)
     user_turns = _user_turns(part.containers, tree) if scope is Scope.RUN else {}
     calls = _numbered(placed, _tokens(part.chats), user_turns, tree)
     end = ending.read(part.containers, part.chats, part.others, ordered, tree)
-    lost = gaps.find([call for _, call in placed], spans)
+    lost = gaps.find([call for _, call in placed], numbered)
     flags = span_flags(spans, versions) | call_flags(calls) | end.flags | lost.flags
     flags |= _tree_flags(part) | _clock_flags(ordered, spans, versions)
     return Run(

@@ -32,7 +32,9 @@ from otel_loopguard.processor.boundary import GuardedSpanProcessor
 from otel_loopguard.processor.counting import READABLE, Counts, Tallies, emit, instruments
 from otel_loopguard.processor.finding import FindingEvent, event_of
 from otel_loopguard.processor.live import Above, LiveRuns, above, is_layer
+from otel_loopguard.processor.naming import shown_span_name
 from otel_loopguard.processor.nodes import Node, Nodes
+from otel_loopguard.processor.proof import prove
 from otel_loopguard.processor.received import received
 from otel_loopguard.writing import of_call, of_place
 
@@ -98,6 +100,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         logger_provider: LoggerProvider | None = None,
         on_finding: Callable[[FindingEvent], None] | None = None,
         remove_only: bool = False,
+        _is_probe: bool = False,
     ) -> None:
         super().__init__(_LOGGER)
         if remove_only:
@@ -112,6 +115,9 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         self._nodes, self._live, self._tallies = Nodes(), LiveRuns(), Tallies()
         self._lock = threading.RLock()
         self._ended = self._warned = False
+        if _is_probe:
+            return
+        prove(lambda: LoopGuardSpanProcessor(keys=ephemeral_key(), content=ContentRule.DROP_ALL, _is_probe=True))
         self.boundary.run("meter", instruments, meter_provider, self._counts, lambda: self._tallies, otherwise=None)
         if hasattr(os, "register_at_fork"):
             renew = weakref.WeakMethod(self._renew)
@@ -256,9 +262,10 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         if links is not None:
             sdk.put_links(span, links)
         sdk.drop_status_text(span)
-        name = clean_name(span.name, reading, checked)
-        if name != span.name:
-            sdk.put_name(span, name)
+        if span.name != f"execute_tool {reading.tool}" or not looks_like_name(reading.tool or "", kind=NameKind.TOOL):
+            name = shown_span_name(span.name, attributes, reading, checked)
+            if name != span.name:
+                sdk.put_name(span, name)
         if kept is not None or events is not None:
             self._note_cleaned()
         return attributes if kept is None else kept
@@ -401,14 +408,6 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
     def _renew(self) -> None:
         self._lock = threading.RLock()
         self._live.renew()
-
-
-def clean_name(name: str, reading: Reading, checked: Checked) -> str:
-    """Returns a span's name with its tool's and agent's name as they may be shown."""
-    for raw, kind in ((reading.tool, NameKind.TOOL), (reading.agent, NameKind.AGENT)):
-        if raw and raw in name and not looks_like_name(raw, kind=kind):
-            name = name.replace(raw, checked(raw, kind))
-    return name
 
 
 def _checker(digester: Digester) -> Checked:

@@ -651,3 +651,25 @@ def test_an_agent_run_once_per_item_is_a_new_one_each_time() -> None:
         *(tool(f"t{n}", n * 10 + 1, n * 10 + 2, parent=f"a{n}") for n in range(3)),
     )
     assert [call.agent for call in run.calls] == ["A", "A#2", "A#3"]
+
+
+def test_runs_of_one_trace_share_their_producers_numbers() -> None:
+    """A producer numbers the calls of a trace: what the other run's calls bear is no hole in this one's."""
+    first, second = runs_of(
+        agent("a", 0, 10),
+        agent("b", 20, 30, run_calls=4, producer="p"),
+        tool("1", 1, 2, parent="a", sequence=1, producer="p"),
+        tool("2", 3, 4, parent="a", sequence=2, producer="p"),
+        tool("3", 21, 22, parent="b", sequence=4, producer="p"),
+    )
+    assert ((3,), (3,)) == (first.missing_sequences, second.missing_sequences), "the lost one may be of either"
+    assert Flag.PRODUCER_NOT_CLOSED not in first.flags
+
+
+def test_a_root_that_no_dialect_knows_closes_its_producer() -> None:
+    """The application's own root says how many calls its process made."""
+    run = one_run(
+        span("root", 0, 9, producer="p", run_calls=2),
+        tool("1", 1, 2, parent="root", sequence=1, producer="p"),
+    )
+    assert ((2,), False) == (run.missing_sequences, Flag.PRODUCER_NOT_CLOSED in run.flags)

@@ -12,7 +12,6 @@ import json
 import os
 import random
 import statistics
-import sys
 import tracemalloc
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -55,7 +54,7 @@ SMALL: Final = [json.dumps({"order_id": f"A{n}", "include_items": True}) for n i
 PROSE: Final = [" ".join(f"word{(n * 7 + k) % 400}" for k in range(70)) for n in range(256)]
 
 
-def tool(arguments: list[str], results: list[str], same: bool = False) -> Callable[[int], Attributes]:
+def tool(arguments: list[str], results: list[str], *, same: bool = False) -> Callable[[int], Attributes]:
     """Attributes of a tool span by number."""
 
     def of(number: int) -> Attributes:
@@ -157,4 +156,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.environ.pop("OTEL_SDK_DISABLED", None)
-    sys.exit(main())
+    main()
