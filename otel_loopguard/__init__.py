@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from otel_loopguard.processor.exporter import LoopGuardSpanExporter
     from otel_loopguard.processor.finding import FindingEvent
     from otel_loopguard.processor.install import install
+    from otel_loopguard.processor.logs import LoopGuardLogRecordExporter, LoopGuardLogRecordProcessor
     from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
 
 __all__ = [
     "FindingEvent",
+    "LoopGuardLogRecordExporter",
+    "LoopGuardLogRecordProcessor",
     "LoopGuardSpanExporter",
     "LoopGuardSpanProcessor",
     "install",
@@ -25,6 +28,8 @@ __all__ = [
 
 _HOME: Final = {
     "FindingEvent": "finding",
+    "LoopGuardLogRecordExporter": "logs",
+    "LoopGuardLogRecordProcessor": "logs",
     "LoopGuardSpanExporter": "exporter",
     "LoopGuardSpanProcessor": "span_processor",
     "install": "install",

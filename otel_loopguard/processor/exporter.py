@@ -19,7 +19,7 @@ from opentelemetry.trace import Link, Status
 
 from otel_loopguard import attributes as attr
 from otel_loopguard import dialects
-from otel_loopguard.content import Cleaner
+from otel_loopguard.content import Cleaner, without_error_text
 from otel_loopguard.dialects import Reading
 from otel_loopguard.digest import Key, Keyring, NameKind, looks_like_name
 from otel_loopguard.model import Role, Value
@@ -28,14 +28,15 @@ from otel_loopguard.processor.boundary import Boundary
 from otel_loopguard.processor.naming import as_keyring, names_of, shown_span_name
 from otel_loopguard.processor.received import attributes_of, received
 
+GENAI: Final = "gen_ai."
+"""What the names of events begin with that hold messages, on whatever span."""
 MAX_TRACES: Final = 8192
 """Traces remembered as an agent's, at most; the oldest half goes first."""
 
 _LOGGER: Final = logging.getLogger(__name__)
-_Change: TypeAlias = Callable[[Mapping[str, Value]], Mapping[str, Value] | None]
-"""Gives what stays of attributes; None where all of them do."""
+_Change: TypeAlias = Callable[[Mapping[str, Value], str], Mapping[str, Value] | None]
+"""Gives what stays of attributes, those of an event with its name; None where all of them do."""
 
-_FAILURE_TEXT: Final = frozenset({attr.EXCEPTION_MESSAGE, attr.EXCEPTION_STACKTRACE})
 _NOTHING: Final[Mapping[str, Value]] = {}
 _PREFIX: Final = attr.SCHEMA.partition(".")[0] + "."
 
@@ -215,12 +216,11 @@ class LoopGuardSpanExporter(SpanExporter):
             return span
         checked = names_of(self._keyring, look.trace_id)
 
-        def change(attributes: Mapping[str, Value]) -> Mapping[str, Value] | None:
-            kept = self._cleaner.without_content(attributes, checked, known=known) if removes else None
-            rest = attributes if kept is None else kept
-            if not silences or _FAILURE_TEXT.isdisjoint(rest):
-                return kept
-            return {key: rest[key] for key in rest if key not in _FAILURE_TEXT}
+        def change(attributes: Mapping[str, Value], event: str) -> Mapping[str, Value] | None:
+            told = known or event.startswith(GENAI)
+            kept = self._cleaner.without_content(attributes, checked, known=told) if removes else None
+            silent = without_error_text(attributes if kept is None else kept) if silences else None
+            return kept if silent is None else silent
 
         name = shown_span_name(span.name, look.attributes, reading, checked) if removes and reading else span.name
         silent = silences and span.status.description is not None
@@ -248,7 +248,7 @@ class _Traces:
 def _changed(
     span: ReadableSpan, attributes: Mapping[str, Value], change: _Change, *, name: str, status: Status
 ) -> ReadableSpan:
-    kept = change(attributes)
+    kept = change(attributes, "")
     events, links = span.events, span.links
     shown_events = [_event(event, change) for event in events]
     shown_links = [_link(link, change) for link in links]
@@ -267,12 +267,12 @@ def _changed(
 
 
 def _event(event: Event, change: _Change) -> Event:
-    attributes = change(event.attributes) if event.attributes else None
+    attributes = change(event.attributes, event.name) if event.attributes else None
     return event if attributes is None else _CleanedEvent(event, attributes)
 
 
 def _link(link: Link, change: _Change) -> Link:
-    attributes = change(link.attributes) if link.attributes else None
+    attributes = change(link.attributes, "") if link.attributes else None
     return link if attributes is None else _CleanedLink(link, attributes)
 
 

@@ -259,6 +259,13 @@ def test_content_keys_of_a_span_that_no_dialect_knows_go() -> None:
     assert [{"http.route": "/x"}] == [held(span) for span in cleaned(spans)]
 
 
+def test_messages_on_a_span_that_no_dialect_knows_go() -> None:
+    """Clients of models may write their messages as events on whatever span is the current one."""
+    events = (SpanEvent("gen_ai.user.message", {"content": CANARY}, 2), SpanEvent("mail", {"content": CANARY}, 2))
+    (span,) = cleaned(exported([readable({}, events=events)]))
+    assert [{}, {"content": CANARY}] == [dict(event.attributes or {}) for event in span.events]
+
+
 def raised_through(tracer: trace.Tracer) -> None:
     """An application's own spans above and below a tool that raises."""
     with (
