@@ -22,6 +22,10 @@ class PolicyError(LoopGuardError):
         self.problems = problems
 
 
+class ExporterConfigError(LoopGuardError):
+    """An exporter of ours is declared in a way that cannot be used."""
+
+
 class InputError(LoopGuardError):
     """An input file or stream cannot be read at all."""
 

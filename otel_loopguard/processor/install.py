@@ -51,13 +51,14 @@ def install(provider: trace.TracerProvider | None = None, **options: Any) -> Loo
 
 def sdk_provider(provider: object) -> TracerProvider | None:
     """Returns the SDK's provider that a provider is, or wraps; None where there is none."""
-    for one in _inside(provider):
+    for one in inside(provider, trace.TracerProvider):
         if isinstance(one, TracerProvider):
             return one
     return None
 
 
-def _inside(provider: object) -> Iterator[object]:
+def inside(provider: object, kind: type) -> Iterator[object]:
+    """Gives a provider, then what it wraps of a kind, then what that wraps; each once."""
     level: list[object] = [provider]
     seen: set[int] = set()
     for _ in range(MAX_WRAPPERS):
@@ -67,5 +68,5 @@ def _inside(provider: object) -> Iterator[object]:
                 continue
             seen.add(id(one))
             yield one
-            inner += [held for held in getattr(one, "__dict__", {}).values() if isinstance(held, trace.TracerProvider)]
+            inner += [held for held in getattr(one, "__dict__", {}).values() if isinstance(held, kind)]
         level = inner

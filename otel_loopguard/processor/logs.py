@@ -72,13 +72,18 @@ class LoopGuardLogRecordProcessor(LogRecordProcessor):
     """
 
     def __init__(self, *, content: ContentRule = ContentRule.DROP_ALL, keys: Keyring | Key | None = None) -> None:
-        self._records = _Records(content, as_keyring(keys))
+        self._keyring = as_keyring(keys)
+        self._records = _Records(content, self._keyring)
         self._boundary = Boundary(_LOGGER)
 
     @property
     def failures(self) -> Mapping[str, int]:
         """How often each step of ours failed."""
         return self._boundary.failures
+
+    def set_content(self, content: ContentRule) -> None:
+        """Removes by another rule from now on."""
+        self._records = _Records(content, self._keyring)
 
     def on_emit(self, log_record: ReadWriteLogRecord) -> None:
         """Cleans a record; called by the SDK on the thread that logs."""

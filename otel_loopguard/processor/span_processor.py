@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
     from otel_loopguard.policy import Policy
+    from otel_loopguard.processor.policy_watch import PolicyWatch
 
 _LOGGER: Final = logging.getLogger("otel_loopguard")
 _CONTAINERS: Final = (Role.AGENT, Role.WORKFLOW)
@@ -82,6 +83,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         logger_provider: where `loopguard.finding` events go; None for the global one.
         on_finding: called with each finding, on the thread that ended the span; what it raises is counted.
         remove_only: take content off and compute nothing: tool spans say `not_configured`.
+        watch: asked as spans start whether the policy file has changed; what it finds goes to `set_policy`.
 
     Raises:
         KeyConfigError: the key that is configured cannot be used.
@@ -100,6 +102,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         logger_provider: LoggerProvider | None = None,
         on_finding: Callable[[FindingEvent], None] | None = None,
         remove_only: bool = False,
+        watch: PolicyWatch | None = None,
         _is_probe: bool = False,
     ) -> None:
         super().__init__(_LOGGER)
@@ -111,6 +114,9 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         self._content = content
         self._settings = _Settings(policy or policies.default(), self._keyring, content)
         self._remove_only = remove_only
+        self._watch = watch
+        if watch is not None:
+            watch.changed = self.set_policy
         self._logger_provider, self._on_finding = logger_provider, on_finding
         self._nodes, self._live, self._tallies = Nodes(), LiveRuns(), Tallies()
         self._lock = threading.RLock()
@@ -154,6 +160,8 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
 
     def started(self, span: Span) -> None:
         """Takes note of a span that starts."""
+        if self._watch is not None:
+            self._watch.look()
         self._nodes.start(span)
 
     def ending(self, span: ReadableSpan) -> None:
@@ -393,7 +401,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
     def _summarise(self) -> None:
         counts = self._counts()
         unreadable = sum(counts.unreadable.values())
-        if unreadable:
+        if unreadable and not self._remove_only:
             worst = max(counts.unreadable, key=lambda reason: counts.unreadable[reason])
             scopes = ", ".join(sorted(self._tallies.scopes)[:5]) or "no scope"
             _LOGGER.warning(
@@ -425,7 +433,7 @@ def _say_what_is_removed(rule: ContentRule, keyring: Keyring, *, remove_only: bo
         ContentRule.KEEP: "no content is removed",
     }[rule]
     if remove_only:
-        _LOGGER.warning("nothing is digested (not configured); %s", removed)
+        _LOGGER.info("nothing is digested (not configured); %s", removed)  # who asked for it said why
         return
     if keyring.ephemeral:
         removed += "; the digest key was made up and dies with this process"
