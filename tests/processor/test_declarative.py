@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
-from typing import Any
+import tomllib
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -12,8 +15,25 @@ from otel_loopguard.keys import KEY
 from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor import declarative
 from otel_loopguard.processor.declarative import DeclaredLogRecordExporter, DeclaredSpanExporter
+from otel_loopguard.processor.zero_code import pre_instrument
 
+ROOT: Final = Path(__file__).resolve().parents[2]
 CANARY = "canary-4f0a"
+
+
+def test_entry_points_lead_somewhere() -> None:
+    """What pyproject.toml declares to OpenTelemetry exists, under the groups that OpenTelemetry looks into."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    found = {}
+    for group, names in declared.items():
+        for name, place in names.items():
+            module, _, attribute = place.partition(":")
+            found[group, name] = getattr(importlib.import_module(module), attribute)
+    assert {
+        ("opentelemetry_pre_instrument", "loopguard"): pre_instrument,
+        (declarative.SPANS, "loopguard"): DeclaredSpanExporter,
+        (declarative.LOGS, "loopguard"): DeclaredLogRecordExporter,
+    } == found
 
 
 @pytest.mark.parametrize("kind", [DeclaredSpanExporter, DeclaredLogRecordExporter])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from opentelemetry import _logs
-from opentelemetry.sdk._logs import ConcurrentMultiLogRecordProcessor, LoggerProvider
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs._internal import ConcurrentMultiLogRecordProcessor  # SDK 1.40 has no public name for it
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
 from otel_loopguard.errors import InstallError
