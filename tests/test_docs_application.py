@@ -20,7 +20,6 @@ from otel_loopguard.content import KeyKind, kind_of_key
 from otel_loopguard.demo.watch import KEY, watch
 from otel_loopguard.digest import MAX_PINNED_TRACES, Digester, Key, Keyring, Scope
 from otel_loopguard.model import Basis, Kind, Severity
-from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor.counting import MAX_TOOL_NAMES, OTHER_TOOLS, Counts
 from otel_loopguard.processor.finding import FindingEvent
 from otel_loopguard.processor.live import IDLE_NS, MAX_RUNS, MAX_TRACES
@@ -113,13 +112,6 @@ def test_bounds_are_the_constants() -> None:
     said = [int(number) for number in re.findall(r"\d+", cells)]
     assert [MAX_NODES, MAX_RUNS, minutes, MAX_TRACES, MAX_PINNED_TRACES, MAX_TOOL_NAMES] == said
     assert f"`{OTHER_TOOLS}`" in cells
-
-
-def test_content_rules_are_all_told() -> None:
-    """Each value of `content` has its row."""
-    assert [rule.value for rule in ContentRule] == [
-        _named([cell])[0] for cell in _cells(_section(PAGE, "What leaves and what does not"), 0)
-    ]
 
 
 def test_the_demo_prints_what_the_page_shows() -> None:

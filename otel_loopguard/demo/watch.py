@@ -8,7 +8,6 @@ producer's id, which is random by design.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -29,6 +28,7 @@ from otel_loopguard.digest import Scope as KeyScope
 from otel_loopguard.errors import InstallError
 from otel_loopguard.processor.counting import Counts
 from otel_loopguard.processor.finding import FindingEvent
+from otel_loopguard.processor.proof import is_disabled
 from otel_loopguard.processor.received import attributes_of, received
 from otel_loopguard.processor.settings import SDK_DISABLED
 from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
@@ -91,8 +91,9 @@ def watch(scenes: Sequence[Scene] = SCENES) -> Demo:
 
     Raises:
         InstallError: the SDK is switched off by its environment variable.
+        SdkError: the SDK does not do what the processor needs.
     """
-    if os.environ.get(SDK_DISABLED, "").strip().lower() == "true":
+    if is_disabled():
         message = f"the demo needs the OpenTelemetry SDK, and {SDK_DISABLED}=true switches it off: unset it"
         raise InstallError(message)
     policy = policies.load(json.dumps(POLICY), source="the demo's policy")
