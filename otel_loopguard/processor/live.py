@@ -10,12 +10,13 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final, TypeAlias
 
 import msgspec
 
+from otel_loopguard.assembly.layers import SameCall, one_call
 from otel_loopguard.assembly.turns import DEFAULT_AGENT
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects.reading import Reading
@@ -350,6 +351,13 @@ def is_layer(facts: SpanFacts, tool: Node | None) -> bool:
     held = tool.held()
     outer = None if held is None else held.tool
     return facts.layer is not Layer.HOST or outer is None or _last_name(outer) == _last_name(facts.call.tool)
+
+
+def with_layers(facts: SpanFacts, layers: Sequence[SpanFacts]) -> SpanFacts:
+    """Returns the facts of a call's outermost span, gaps filled from the spans of the same call within it."""
+    if not layers or facts.call is None:
+        return facts
+    return msgspec.structs.replace(facts, call=one_call(SameCall(facts, (facts, *layers))))
 
 
 def _last_name(name: str) -> str:

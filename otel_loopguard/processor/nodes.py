@@ -18,11 +18,15 @@ from otel_loopguard import dialects
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects.own import read_own
 from otel_loopguard.dialects.reading import Reading
+from otel_loopguard.model import SpanFacts
 from otel_loopguard.processor.received import received
 from otel_loopguard.processor.sdk import mapping_of
 
 MAX_NODES: Final = 65_536
 """Spans remembered, the half used last for certain; some 200 bytes each."""
+
+MAX_LAYERS: Final = 8
+"""Spans within a tool's that show the same call, of which what they say is kept."""
 
 MAX_DEPTH: Final = 128
 """Ancestors looked at of one span."""
@@ -52,10 +56,11 @@ class Node:
     """One span of this process.
 
     `started` numbers starts in this process. `span` is None once it ended. `inside` is True from when a span that a
-    dialect knows ended below it, `done` from when it was cleaned.
+    dialect knows ended below it, `done` from when it was cleaned. `layers` says what spans of the same tool call said
+    that ended within it.
     """
 
-    __slots__ = ("_attributes", "_held", "done", "inside", "parent", "span", "started", "trace_id")
+    __slots__ = ("_attributes", "_held", "done", "inside", "layers", "parent", "span", "started", "trace_id")
 
     def __init__(self, span: Span | None, parent: Node | None, trace_id: int, started: int) -> None:
         self.span = span
@@ -63,6 +68,7 @@ class Node:
         self.trace_id = trace_id
         self.started = started
         self.inside = self.done = False
+        self.layers: tuple[SpanFacts, ...] = ()
         self._held: Held | None = None
         self._attributes = -1
 
@@ -82,9 +88,15 @@ class Node:
         self._held = Held(reading, scope, None if held is None else held.run_id)
         self.span = None
 
+    def hold(self, *layers: SpanFacts) -> None:
+        """Spans of the same call ended within this one; only open spans keep what they say."""
+        if self.span is not None:
+            self.layers = (*self.layers, *layers)[:MAX_LAYERS]
+
     def end(self) -> None:
         """The span ended: what it was known to say stays, the span does not."""
         self.span = None
+        self.layers = ()
 
     def is_known(self) -> bool:
         """Tells whether a dialect knows the span, as far as it has come."""

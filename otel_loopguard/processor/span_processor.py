@@ -31,7 +31,7 @@ from otel_loopguard.processor import sdk
 from otel_loopguard.processor.boundary import GuardedSpanProcessor
 from otel_loopguard.processor.counting import READABLE, Counts, Tallies, emit, instruments
 from otel_loopguard.processor.finding import FindingEvent, event_of
-from otel_loopguard.processor.live import Above, LiveRuns, above, is_layer
+from otel_loopguard.processor.live import Above, LiveRuns, above, is_layer, with_layers
 from otel_loopguard.processor.naming import shown_span_name
 from otel_loopguard.processor.nodes import Node, Nodes
 from otel_loopguard.processor.proof import prove
@@ -301,7 +301,6 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             named = _agent_namer(self._keyring.for_trace(told.trace_id))
             if facts.call is not None:
                 events = self._say_call(span, node, facts, up, named, written)
-                self._note_call(facts.call.call_unknown or READABLE, told.scope)
             elif facts.role is Role.CHAT:
                 self.boundary.run("run", self._live.answer, node, facts, up, settings.policy, named, otherwise=None)
             elif facts.role in _CONTAINERS:
@@ -325,11 +324,16 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         if call is None:
             return ()
         written[attr.CALL_STARTED] = node.started
-        if is_layer(facts, up.tool):
+        if up.tool is not None and is_layer(facts, up.tool):
+            up.tool.hold(facts, *node.layers)
             written |= of_call(call, None)
             return ()
+        whole = with_layers(facts, node.layers)
+        known = call if whole.call is None else whole.call
+        scope = span.instrumentation_scope
+        self._note_call(known.call_unknown or READABLE, "" if scope is None else scope.name)
         seen = self.boundary.run(
-            "detectors", self._live.observe, node, facts, up, self._settings.policy, named, otherwise=None
+            "detectors", self._live.observe, node, whole, up, self._settings.policy, named, otherwise=None
         )
         written |= of_call(call, None if seen is None else seen.observation)
         context = span.get_span_context()
@@ -337,7 +341,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             written[attr.PRODUCER_ID], written[attr.CALL_SEQUENCE] = self._live.number(context.trace_id)
         if seen is None:
             return ()
-        return [event_of(found, facts, call) for found in seen.findings]
+        return [event_of(found, facts, known) for found in seen.findings]
 
     def _close(self, span: ReadableSpan, node: Node, attributes: Mapping[str, Value]) -> None:
         """Says on a root that no dialect knows how many calls this process made of its trace, if any."""

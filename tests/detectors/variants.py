@@ -4,7 +4,7 @@
 every way of `VARIANTS`: keys reordered, duplicated, shuffled, with another run between them, with garbage among
 them, as spans that carry content, and as spans that carry nothing but `loopguard.*` attributes. All findings, and
 all that a guard would decide, must be equal each time. A variant that cannot carry what a record says
-(`_spans_can_carry`) is left out by itself.
+(`spans_can_carry`) is left out by itself.
 `check_calls` does the same for calls made without content, as far as that goes.
 """
 
@@ -103,7 +103,7 @@ def check(
     if len(reference) == 1:
         assert findings == _call_by_call(rows, rules), "fed call by call"
     for name, deliver in VARIANTS.items():
-        if name in skipped or (name in _AS_SPANS and not _spans_can_carry(rows, rules)):
+        if name in skipped or (name in _AS_SPANS and not spans_can_carry(rows, rules)):
             continue
         for seed in range(_SHUFFLES if name in _RANDOM else 1):
             found = _verdicts(deliver(rows, rules, random.Random(seed)), rules)
@@ -302,7 +302,7 @@ _RANDOM: Final = frozenset({"shuffled delivery", "spans shuffled", "spans of att
 # --- records as spans ---------------------------------------------------------------------------------------
 
 
-def _spans_can_carry(rows: Sequence[Record], policy: Policy) -> bool:
+def spans_can_carry(rows: Sequence[Record], policy: Policy) -> bool:
     """False where spans of today have no place for something that a record says, or where times would be made up."""
     if policy.scope is not Scope.RUN or len({row["run_id"] for row in rows}) > 1:
         return False
@@ -316,7 +316,7 @@ def _spans_can_carry(rows: Sequence[Record], policy: Policy) -> bool:
 
 
 def spans_of(rows: Sequence[Record], policy: Policy) -> list[Span]:
-    """The spans of one run, made of placed records; what spans cannot carry is lost (see `_spans_can_carry`)."""
+    """The spans of one run, made of placed records; what spans cannot carry is lost (see `spans_can_carry`)."""
     starts = [_START_NS + int((row.get("ts") or 0.0) * 1e9) + n * _STEP_NS for n, row in enumerate(rows, start=1)]
     last_ns = max(starts) + _STEP_NS
     root = _span(1, None, "invoke_workflow", _START_NS, {attr.OPERATION: "invoke_workflow"}, end_ns=last_ns)
