@@ -54,7 +54,7 @@ BY_SCOPE: Final[Mapping[str, Dialect]] = {
     openai_agents.SCOPE: openai_agents.read,
     pydantic_ai.SCOPE: pydantic_ai.read,
     strands.SCOPE: strands.read,
-    google_adk.SCOPE: google_adk.read,
+    **dict.fromkeys(google_adk.SCOPES, google_adk.read),
     vercel_legacy.SCOPE: vercel_legacy.read,
 }
 """Frameworks that write the conventions their own way, by instrumentation scope; asked before the conventions."""

@@ -18,6 +18,8 @@ from otel_loopguard.model import NotACall, Outcome, Role, Span, Value
 
 NAME: Final = "google_adk"
 SCOPE: Final = "gcp.vertex.agent"
+SCOPES: Final = (SCOPE, "openinference.instrumentation.google_adk")
+"""OpenInference puts its own tracer in the place of ADK's; the span of merged tools goes past its attributes."""
 CONTENT_KEYS: Final = genai.CONTENT_KEYS | {
     attr.ADK_ARGUMENTS,
     attr.ADK_RESULT,

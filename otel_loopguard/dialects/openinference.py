@@ -198,7 +198,7 @@ def _chat(span: Span, framework: Framework) -> Reading:
     attributes = span.attributes
     outcome = evidence.outcome(span)
     error_type, error_text = evidence.failure(span) if outcome is Outcome.ERROR else (None, None)
-    calls, shown, text = _output_messages(attributes)
+    calls, shown, text = ({}, False, False) if _holds_all_responses(span) else _output_messages(attributes)
     ids = [calls[place] for place in sorted(calls)]
     named = tuple(call_id for call_id in ids if call_id is not None)
     finish = _finish(attributes, framework, asked=bool(calls), shown=shown)
@@ -229,6 +229,15 @@ def _chat(span: Span, framework: Framework) -> Reading:
     )
 
 
+def _holds_all_responses(span: Span) -> bool:
+    """Tells whether a span was given every response of a run, one over the other, calls of several among them.
+
+    OpenInference's ADK instrumentation makes no spans of model calls, and writes what it has on the agent's.
+    """
+    return span.scope == _ADK_SCOPE and span.name.startswith("invoke_agent ")
+
+
+_ADK_SCOPE: Final = "gcp.vertex.agent"
 _MODELS: Final = (attr.OPENINFERENCE_MODEL, *attr.MODELS)
 _INPUT_TOKENS: Final = (attr.OPENINFERENCE_INPUT_TOKENS, *attr.INPUT_TOKENS)
 _OUTPUT_TOKENS: Final = (attr.OPENINFERENCE_OUTPUT_TOKENS, *attr.OUTPUT_TOKENS)

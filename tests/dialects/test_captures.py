@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from otel_loopguard import dialects
 from otel_loopguard.dialects.reading import Reading
 from otel_loopguard.model import Finish, Layer, NotACall, Outcome, Role, TerminationReason, Unknown
 from tests.dialects import captures
+from tests.dialects.encode_instrumentation import span
 
 MINE = [
     name
@@ -149,6 +151,14 @@ def test_adk_merged_tools_are_no_call() -> None:
     """The span that sums up parallel tools is typed as a tool and is none."""
     merged = [reading for reading in _read("google-adk-2.13.0+native+main") if reading.not_a_call is not None]
     assert [NotACall.MERGED] == [reading.not_a_call for reading in merged]
+
+
+def test_adk_merged_tools_are_no_call_under_openinferences_tracer() -> None:
+    """OpenInference makes this one span in its own scope and adds no kind to it."""
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "(merged tools)"}
+    reading = dialects.read(span("execute_tool (merged)", "openinference.instrumentation.google_adk", attributes))
+    assert reading is not None
+    assert NotACall.MERGED is reading.not_a_call
 
 
 @pytest.mark.parametrize("name", [name for name in MINE if name.startswith("mcp")])

@@ -149,6 +149,17 @@ def test_final_answer_tool_is_the_answer() -> None:
     assert NotACall.MERGED is read(merged).not_a_call
 
 
+def test_adk_agent_with_the_responses_of_a_whole_run_asked_for_no_call() -> None:
+    """OpenInference writes one response over the other on ADK's agent span: what is left asked for nothing at once."""
+    calls = {f"llm.output_messages.0.message.tool_calls.{at}.tool_call.id": f"call_{at}" for at in range(2)}
+    kind = {"openinference.span.kind": "LLM", "llm.model_name": "gemini"}
+    reading = read(span("invoke_agent orders", "gcp.vertex.agent", {**kind, **calls}))
+    assert ChatFacts(model="gemini") == reading.chat
+    one = read(span("call_llm", "gcp.vertex.agent", {**kind, **calls})).chat
+    assert one is not None
+    assert ("call_0", "call_1") == one.requested
+
+
 def test_final_answer_of_another_framework_is_a_call() -> None:
     """A tool that happens to be called final_answer is a tool."""
     assert read(tool_span("agno", {"tool.name": "final_answer"})).not_a_call is None
