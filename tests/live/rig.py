@@ -17,8 +17,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from opentelemetry import trace
+from opentelemetry import _logs, metrics, trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
@@ -48,6 +49,20 @@ class _Inert(SpanProcessor):
         """Leave the span as it is."""
 
 
+class _InertLogs(LogRecordProcessor):
+    """Stands in for our processor of log records on the raw side."""
+
+    def on_emit(self, log_record: Any) -> None:
+        """Leave the record as it is."""
+
+    def shutdown(self) -> None:
+        """Nothing is open."""
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002  # the SDK's
+        """Nothing is held."""
+        return True
+
+
 def begin() -> None:
     """Set up tracing by the pair's snippet, with two more exporters: one registered before all others, one after.
 
@@ -57,6 +72,7 @@ def begin() -> None:
     sys.addaudithook(_refuse_network)
     if os.environ["LIVE_SIDE"] == "raw":
         otel_loopguard.LoopGuardSpanProcessor = _Inert  # type: ignore[attr-defined]
+        otel_loopguard.LoopGuardLogRecordProcessor = _InertLogs  # type: ignore[attr-defined]
         otel_loopguard.install = lambda *_, **__: _Inert()  # type: ignore[attr-defined]
     snippet = next(path for folder in _SNIPPETS if (path := folder / f"{sys.argv[1]}.py").exists())
     runpy.run_path(str(snippet), run_name="snippet")
@@ -85,3 +101,6 @@ def finish() -> None:
         counts = processor.counts
         print("counts", json.dumps({name: getattr(counts, name) for name in counts.__struct_fields__}))  # noqa: T201  # to the test
     found.shutdown()
+    for other in (_logs.get_logger_provider(), metrics.get_meter_provider()):
+        if hasattr(other, "shutdown"):
+            other.shutdown()

@@ -37,7 +37,7 @@ _TIMEOUT_S: Final = 180
 _SETTINGS: Final = {
     "CREWAI_DISABLE_TELEMETRY": "true",  # else it sends spans of its own to its makers
     "CREWAI_TRACING_ENABLED": "false",
-    "LANGSMITH_TRACING": "false",
+    "LANGSMITH_API_KEY": "none",
     "LITELLM_LOCAL_MODEL_COST_MAP": "true",  # else it asks the network at import
     "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
     "OTEL_LOOPGUARD_KEY": KEY,

@@ -96,6 +96,17 @@ def test_no_content_is_exported(pair: running.Pair) -> None:
     assert set(running.ALL_SPANS) <= set(leaks)
 
 
+def test_logs_are_sent_where_the_snippet_sets_them_up(pair: running.Pair) -> None:
+    """There the raw side's hold content, or clean ones would prove nothing, and ours hold the finding."""
+    text = (running.SNIPPETS / f"{pair.name}.py").read_text(encoding="utf-8")
+    if "OTLPLogExporter" in text:
+        raw, ours = (side.received["/v1/logs"] for side in (pair.raw, pair.digests))
+        assert [True, False] == [scenario.ARGUMENT.encode() in logs for logs in (raw, ours)]
+        assert [False, True] == [b"loopguard.finding" in logs for logs in (raw, ours)]
+    else:
+        assert "/v1/logs" not in pair.raw.received
+
+
 def test_the_processor_counted_what_it_did(pair: running.Pair) -> None:
     """It saw ten calls, could read all of them, found the repeat, and failed at nothing."""
     counted = {name: pair.digests.counts[name] for name in ("tool_calls", "unreadable", "findings", "failures")}

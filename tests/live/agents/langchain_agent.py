@@ -15,6 +15,7 @@ from langchain_core.language_models import BaseChatModel  # noqa: E402
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage  # noqa: E402
 from langchain_core.outputs import ChatGeneration, ChatResult  # noqa: E402
 from langchain_core.tools import tool  # noqa: E402
+from langchain_core.tracers.langchain import wait_for_all_tracers  # noqa: E402
 
 SCRIPT = scenario.Script()
 
@@ -53,4 +54,5 @@ agent = create_agent(
     name="OrderAgent",
 )
 agent.invoke({"messages": [{"role": "user", "content": scenario.PROMPT}]}, {"recursion_limit": 60})
+wait_for_all_tracers()  # LangSmith makes its spans on a thread of its own
 rig.finish()

@@ -1,0 +1,19 @@
+"""DSPy with opentelemetry-instrumentation-genai-dspy."""
+
+import os
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.instrumentation.genai.dspy import DSPyInstrumentor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from otel_loopguard import LoopGuardSpanProcessor
+
+os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "SPAN_ONLY"  # off by default
+
+provider = TracerProvider()
+provider.add_span_processor(LoopGuardSpanProcessor())
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+trace.set_tracer_provider(provider)
+DSPyInstrumentor().instrument(tracer_provider=provider)

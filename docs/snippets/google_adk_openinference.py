@@ -1,0 +1,15 @@
+"""Google's Agent Development Kit with OpenInference."""
+
+from openinference.instrumentation.google_adk import GoogleADKInstrumentor
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from otel_loopguard import LoopGuardSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(LoopGuardSpanProcessor())
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+trace.set_tracer_provider(provider)
+GoogleADKInstrumentor().instrument(tracer_provider=provider)
