@@ -13,7 +13,7 @@ from otel_loopguard.policy import ErrorRules
 
 _ACK_KEYS: Final = frozenset({"ok", "success", "status", "result", "acknowledged", "done"})
 _MAX_ACK_FIELDS: Final = 1
-_PRINTED: Final = ("stdout", "output")
+_PRINTED: Final = frozenset({"stdout", "output"})
 _EXIT_STATUS: Final = frozenset({"exit_code", "exitCode", "exit_status", "returncode", "return_code"})
 
 
@@ -50,7 +50,7 @@ def classify(value: Value, *, tool: str, effect: Effect, errors: ErrorRules) -> 
 
 def _is_silent_command(value: Value) -> bool:
     """Tells whether this is the record of a command that succeeded and printed nothing, as agents' shells give it."""
-    if not isinstance(value, dict) or not any(name in value for name in _PRINTED):
+    if not isinstance(value, dict) or _PRINTED.isdisjoint(value):
         return False
     if "stdout" not in value and _EXIT_STATUS.isdisjoint(value):
         return False

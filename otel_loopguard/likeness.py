@@ -51,6 +51,7 @@ _WORD: Final = re.compile(r"\w+")
 _DIGIT: Final = re.compile(r"\d")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _BITS: Final = 63
+_as_json: Final = msgspec.json.Encoder().encode
 _MAX_DIGITS: Final = 300
 """Characters of a number that are read: a float holds no more than 308 digits."""
 _VEIL_KEY: Final = b"".join(hash(f"numbers {n}").to_bytes(8, "little", signed=True) for n in range(4))
@@ -162,12 +163,21 @@ def framed(arguments: Value) -> Framed | None:
             if isinstance(value, str):
                 if len(value) > FREE_TEXT_WORDS and is_free_text(value):
                     break
-            elif isinstance(value, dict | list):
+            elif isinstance(value, dict | list) and _may_hold_free_text(value):
                 break
         else:
             return None  # most calls: only ids, numbers and short words
     frame = _frame(arguments, MAX_DEPTH)
     return None if frame is arguments else Framed(frame, sketch_of(arguments))
+
+
+def _may_hold_free_text(value: Value) -> bool:
+    """Tells quickly of most structures that no string in them has spaces enough for free text."""
+    try:
+        text = _as_json(value)
+    except (TypeError, ValueError, RecursionError):
+        return True
+    return not text.isascii() or text.count(b" ") + text.count(b"\\") >= FREE_TEXT_WORDS - 1
 
 
 def _frame(value: Value, depth: int) -> Value:

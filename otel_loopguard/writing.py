@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from otel_loopguard import attributes as attr
 from otel_loopguard.dialects.own import CALL_FIELDS, SCHEMA_VERSION
 from otel_loopguard.model import CallFacts, Progress, SpanFacts, Value, Word
@@ -15,10 +17,10 @@ from otel_loopguard.tracker import Observation
 
 _NAMES: Final[dict[str, str]] = {field: name for name, (field, _) in CALL_FIELDS.items()}
 _FROM_FACTS: Final = tuple(
-    (field, name)
-    for field, name in _NAMES.items()
-    if field not in Observation.__struct_fields__ and field not in ("progress_rule", "effect", "pattern")
+    (None if field in Observation.__struct_fields__ or field == "progress_rule" else _NAMES.get(field))
+    for field in CallFacts.__struct_fields__
 )
+"""The attribute of each field of `CallFacts`, None for one that is not written from there."""
 _MEASURED: Final = tuple(
     (field, name) for field, name in _NAMES.items() if field.startswith(("near_", "result_moving", "same_result"))
 )
@@ -32,12 +34,9 @@ def of_call(facts: CallFacts, seen: Observation | None) -> dict[str, Value]:
         seen: what it turned out to be in its run; None where it was not looked at there.
     """
     written: dict[str, Value] = {attr.SCHEMA: SCHEMA_VERSION}
-    for field, name in _FROM_FACTS:
-        value = getattr(facts, field)
-        if value is not None:
+    for name, value in zip(_FROM_FACTS, msgspec.structs.astuple(facts), strict=True):
+        if value is not None and name is not None:
             written[name] = value._value_ if isinstance(value, Word) else value
-    written[attr.TOOL_EFFECT] = facts.effect._value_
-    written[attr.TOOL_PATTERN] = facts.pattern._value_
     return written if seen is None else written | _of_observation(seen)
 
 

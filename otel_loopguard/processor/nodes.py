@@ -1,24 +1,23 @@
 """The spans that started in this process not long ago, and which stands above which.
 
-Invariants: bounded whatever the application does: spans that were not used lately are forgotten, and counted. A node
-keeps its span only until that ends. No lock: every step is one operation of a dictionary, so that a start in one
-thread never waits for an end in another, and a fork leaves nothing held.
+Invariants: bounded whatever the application does: spans that were not used lately are forgotten, and counted. A span is
+kept only until it ends. No lock: every step is one operation of a dictionary, so that a start in one thread never waits
+for an end in another, and a fork leaves nothing held. Most spans are no agent's: of them only a number is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 
 from opentelemetry.sdk.trace import ReadableSpan, Span
-from opentelemetry.trace import SpanContext
 
 from otel_loopguard import dialects
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects.own import read_own
 from otel_loopguard.dialects.reading import Reading
-from otel_loopguard.model import SpanFacts
+from otel_loopguard.model import Role, SpanFacts
 from otel_loopguard.processor.received import received
 from otel_loopguard.processor.sdk import mapping_of
 
@@ -33,16 +32,17 @@ MAX_DEPTH: Final = 128
 
 
 class Held:
-    """What an open span says of itself to those below it, as far as its attributes have come."""
+    """What a span says of itself to those below it, as far as its attributes have come."""
 
     __slots__ = ("agent", "conversation", "role", "run_id", "scope", "tool")
 
     def __init__(self, reading: Reading | None, scope: str, run_id: str | None) -> None:
         self.scope, self.run_id = scope, run_id
-        self.role = None if reading is None else reading.role
-        self.tool = None if reading is None else reading.tool
-        self.agent = None if reading is None else reading.agent
-        self.conversation = None if reading is None else reading.conversation
+        self.role: Role | None = None
+        self.tool = self.agent = self.conversation = None
+        if reading is not None:
+            self.role, self.tool = reading.role, reading.tool
+            self.agent, self.conversation = reading.agent, reading.conversation
 
     @classmethod
     def of(cls, span: ReadableSpan) -> Held:
@@ -53,21 +53,22 @@ class Held:
 
 
 class Node:
-    """One span of this process.
+    """One span that matters: a tool's, an agent's, a model's, or one above them.
 
     `started` numbers starts in this process. `span` is None once it ended. `inside` is True from when a span that a
-    dialect knows ended below it, `done` from when it was cleaned. `layers` says what spans of the same tool call said
-    that ended within it.
+    dialect knows ended below it, `cleaned` is what was put on it in place of its attributes; `layers`: what spans of
+    the same call said that ended within it.
     """
 
-    __slots__ = ("_attributes", "_held", "done", "inside", "layers", "parent", "span", "started", "trace_id")
+    __slots__ = ("_attributes", "_held", "cleaned", "inside", "layers", "parent", "span", "started", "trace_id")
 
     def __init__(self, span: Span | None, parent: Node | None, trace_id: int, started: int) -> None:
         self.span = span
         self.parent = parent
         self.trace_id = trace_id
         self.started = started
-        self.inside = self.done = False
+        self.inside = False
+        self.cleaned: object = None
         self.layers: tuple[SpanFacts, ...] = ()
         self._held: Held | None = None
         self._attributes = -1
@@ -93,10 +94,9 @@ class Node:
         if self.span is not None:
             self.layers = (*self.layers, *layers)[:MAX_LAYERS]
 
-    def end(self) -> None:
-        """The span ended: what it was known to say stays, the span does not."""
-        self.span = None
-        self.layers = ()
+    def end(self, cleaned: object) -> None:
+        """The span ended, and `cleaned` is what was put on it: what it was known to say stays, the span does not."""
+        self.cleaned, self.span, self.layers = cleaned, None, ()
 
     def is_known(self) -> bool:
         """Tells whether a dialect knows the span, as far as it has come."""
@@ -120,13 +120,18 @@ class Node:
             node.inside = True
 
 
+_Entry: TypeAlias = "Node | tuple[Span, int] | int"
+"""A node; a span that is open and of which nothing was asked yet, with its number; or, of one that ended without
+anything being asked, the span id of its parent (0: none)."""
+
+
 class Nodes:
     """All of them."""
 
     __slots__ = ("_numbers", "_recent")
 
     def __init__(self) -> None:
-        self._recent: Recent[int, Node] = Recent(MAX_NODES)
+        self._recent: Recent[int, _Entry] = Recent(MAX_NODES)
         self._numbers = count(1)
 
     @property
@@ -136,27 +141,53 @@ class Nodes:
 
     def start(self, span: Span) -> None:
         """Takes note of a span that starts."""
-        context = span.get_span_context()
-        parent = span.parent
-        above = None
-        if parent is not None and not parent.is_remote:
-            above = self.find(parent)
-        self._recent.add(context.span_id, Node(span, above, context.trace_id, next(self._numbers)))
+        self._recent.add(span.context.span_id, (span, next(self._numbers)))
 
-    def find(self, context: SpanContext) -> Node | None:
-        """Returns the node of a span, if it started here and was not forgotten."""
-        span_id = context.span_id
-        node = self._recent.latest.get(span_id) or self._recent.promote(span_id)
-        return node if node is not None and node.trace_id == context.trace_id else None
+    def pass_over(self, span: ReadableSpan) -> bool:
+        """A span that tells nothing ends; returns False where something has been asked of it, or its start not seen."""
+        context, parent = span.context, span.parent
+        latest = self._recent.latest
+        span_id = 0 if context is None else context.span_id
+        if type(latest.get(span_id)) is not tuple:
+            return False
+        latest[span_id] = 0 if parent is None or parent.is_remote else parent.span_id
+        return True
+
+    def was_passed_over(self, span: ReadableSpan) -> bool:
+        """Tells whether `pass_over` dealt with a span."""
+        context = span.context
+        return context is not None and type(self._recent.latest.get(context.span_id)) is int
 
     def of(self, span: ReadableSpan) -> Node:
         """Returns the node of a span that is ending; a new one where its start was not seen, or is forgotten."""
-        context = span.get_span_context()
-        node = None if context is None else self.find(context)
+        context, parent = span.context, span.parent
+        span_id, trace_id = (0, 0) if context is None else (context.span_id, context.trace_id)
+        node = self._find(span_id, trace_id)
         if node is None:
-            parent = span.parent
-            above = None if parent is None else self.find(parent)
-            node = Node(None, above, 0 if context is None else context.trace_id, next(self._numbers))
-            if context is not None:
-                self._recent.add(context.span_id, node)
+            above = None if parent is None or parent.is_remote else self._find(parent.span_id, trace_id)
+            node = Node(None, above, trace_id, next(self._numbers))
+            self._recent.latest[span_id] = node
+        return node
+
+    def _find(self, span_id: int, trace_id: int, depth: int = 0) -> Node | None:
+        """Returns the node of a span that started here and was not forgotten; makes those above it, too."""
+        recent = self._recent
+        entry = recent.latest.get(span_id)
+        if entry is None:
+            entry = recent.promote(span_id)
+        if isinstance(entry, Node):
+            return entry if entry.trace_id == trace_id else None
+        if entry is None or depth > MAX_DEPTH:
+            return None
+        if isinstance(entry, int):
+            node = Node(None, self._find(entry, trace_id, depth + 1) if entry else None, trace_id, 0)
+        else:
+            span, started = entry
+            context, parent = span.context, span.parent
+            if context.trace_id != trace_id:
+                return None
+            local = parent is not None and not parent.is_remote
+            above = self._find(parent.span_id, trace_id, depth + 1) if local and parent is not None else None
+            node = Node(span if span.end_time is None else None, above, trace_id, started)
+        recent.latest[span_id] = node
         return node

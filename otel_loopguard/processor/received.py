@@ -28,18 +28,20 @@ def attributes_of(span: ReadableSpan) -> Mapping[str, Value]:
         return dict(attributes)
 
 
-def received(span: ReadableSpan, attributes: Mapping[str, Value]) -> Span:
+def received(span: ReadableSpan, attributes: Mapping[str, Value], *, bare: bool = False) -> Span:
     """Makes our record of a span, started or ended.
 
     Args:
         span: as the SDK hands it to processors and exporters.
         attributes: the span's, as `attributes_of` gives them; handed on as they are.
+        bare: the span is known to have no events, no links and no dropped ones, which are then not asked for.
 
     Returns:
         The record. Its ids are zeros where the span has no context, which only a span made by hand can lack.
     """
     context, parent, scope = span.context, span.parent, span.instrumentation_scope
-    status, events, links = span.status, span.events, span.links
+    status = span.status
+    events, links = ((), ()) if bare else (span.events, span.links)
     return Span(
         trace_id=f"{context.trace_id:032x}" if context else "0" * 32,
         span_id=f"{context.span_id:016x}" if context else "0" * 16,
@@ -57,7 +59,7 @@ def received(span: ReadableSpan, attributes: Mapping[str, Value]) -> Span:
         resource=span.resource.attributes,
         trace_state=context.trace_state.to_header() if context and context.trace_state else "",
         dropped_attributes=span.dropped_attributes,
-        dropped_events=span.dropped_events,
+        dropped_events=0 if bare else span.dropped_events,
     )
 
 

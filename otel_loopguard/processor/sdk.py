@@ -31,6 +31,34 @@ def mapping_of(span: ReadableSpan) -> Mapping[str, Value]:
     return held._dict if isinstance(held, BoundedAttributes) else held or _NONE
 
 
+def is_plain(span: ReadableSpan, plain: set[str], names: frozenset[str], scopes: frozenset[str]) -> bool:
+    """Tells of a span that it says nothing and holds nothing: by its keys, its name, its scope, and as it has no text.
+
+    Args:
+        span: of any instrumentation.
+        plain: keys that say nothing.
+        names: span names that say something.
+        scopes: instrumentation scopes that do.
+
+    Cost: what every span of an application pays, so it looks at the SDK's fields themselves.
+    """
+    held, events, scope = span._attributes, span._events, span._instrumentation_scope
+    return (
+        isinstance(held, BoundedAttributes)
+        and plain.issuperset(held._dict)
+        and not events
+        and span._status.description is None
+        and span._name not in names
+        and (scope is None or scope.name not in scopes)
+    )
+
+
+def is_bare(span: ReadableSpan) -> bool:
+    """Tells of a span that it has no events and no links, and never lost one."""
+    events, links = span._events, span._links
+    return not (events or links) and not getattr(events, "dropped", 0)
+
+
 def put_attributes(span: ReadableSpan, attributes: dict[str, Value]) -> None:
     """Puts attributes in place of a span's; the count of dropped ones stays."""
     held = span._attributes

@@ -32,7 +32,7 @@ from otel_loopguard.processor.boundary import GuardedSpanProcessor
 from otel_loopguard.processor.counting import READABLE, Counts, Tallies, emit, instruments
 from otel_loopguard.processor.finding import FindingEvent, event_of
 from otel_loopguard.processor.live import Above, LiveRuns, above, is_layer, with_layers
-from otel_loopguard.processor.naming import shown_span_name
+from otel_loopguard.processor.naming import names_of, shown_span_name
 from otel_loopguard.processor.nodes import Node, Nodes
 from otel_loopguard.processor.proof import prove
 from otel_loopguard.processor.received import received
@@ -166,41 +166,36 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
 
     def ending(self, span: ReadableSpan) -> None:
         """Cleans a span that is ending, and says of a tool call what it was."""
-        node = self._nodes.of(span)
-        node.done = True
-        attributes = sdk.mapping_of(span)
-        scope = span.instrumentation_scope
-        if (
-            self._settings.cleaner.plain.issuperset(attributes)
-            and span.name not in _NAMES
-            and (scope is None or scope.name not in _SCOPES)
-        ):
-            if sdk.has_text(span):
-                self._clean_text(span, node)
-            if span.parent is None or span.parent.is_remote:
-                self._close(span, node, attributes)
-        else:
-            self._process(span, node, attributes)
-        node.end()
+        if sdk.is_plain(span, self._settings.cleaner.plain, _NAMES, _SCOPES):
+            parent = span.parent
+            if parent is not None and not parent.is_remote and self._nodes.pass_over(span):
+                return
+        self._look_at(span)
 
     def ended(self, span: ReadableSpan) -> None:
         """Does what `ending` does where that was not called: something wraps this processor and hides it."""
-        attributes = sdk.mapping_of(span)
-        cleaner = self._settings.cleaner
-        plain = cleaner.plain.issuperset(attributes)
-        if plain and not sdk.has_text(span):
+        if self._nodes.was_passed_over(span):
             return
+        attributes = sdk.mapping_of(span)
         node = self._nodes.of(span)
-        if not node.done:
-            self._note_late()
-            self.ending(span)
-        elif not plain and cleaner.rule is ContentRule.DROP_ALL:
-            # Another processor may have added some since, from what it kept.
-            digester = self._keyring.for_trace(f"{node.trace_id:032x}")
-            kept = cleaner.without_content(attributes, _checker(digester), known=False)
+        if node.cleaned is attributes:
+            return
+        if node.cleaned is None:
+            if not sdk.is_plain(span, self._settings.cleaner.plain, _NAMES, _SCOPES):
+                self._note_late()
+            self._look_at(span)
+        elif self._settings.cleaner.rule is ContentRule.DROP_ALL:
+            # Another processor put other attributes on it since, of what it kept.
+            checked = names_of(self._keyring, f"{node.trace_id:032x}")
+            kept = self._settings.cleaner.without_content(attributes, checked, known=False)
             if kept is not None:
                 self._note_late()
                 sdk.put_attributes(span, kept)
+
+    def _look_at(self, span: ReadableSpan) -> None:
+        node = self._nodes.of(span)
+        self._process(span, node, sdk.mapping_of(span))
+        node.end(sdk.mapping_of(span))
 
     def emptied(self, span: ReadableSpan) -> None:
         """Leaves nothing on a span that could not be dealt with."""
@@ -214,12 +209,13 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
 
     def _process(self, span: ReadableSpan, node: Node, attributes: Mapping[str, Value]) -> None:
         settings = self._settings
-        told = received(span, attributes)
-        digester = self._keyring.for_trace(told.trace_id)
+        bare = sdk.is_bare(span)
+        told = received(span, attributes, bare=bare)
+        checked = names_of(self._keyring, told.trace_id)
         reading: Reading | None = _UNREADABLE
         reading = self.boundary.run("dialect", dialects.read, told, otherwise=reading)
         if reading is None:
-            rest = settings.cleaner.without_content(attributes, _checker(digester), known=False)
+            rest = settings.cleaner.without_content(attributes, checked, known=False)
             if rest is not None and settings.cleaner.rule is ContentRule.DROP_ALL:
                 self._note_cleaned()
                 sdk.put_attributes(span, rest)
@@ -229,7 +225,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
                 self._close(span, node, sdk.mapping_of(span))
             return
         # Content first: whatever fails after this, none of it is left.
-        kept = self._clean(span, settings.cleaner, attributes, reading, digester)
+        kept = self._clean(span, settings.cleaner, attributes, reading, checked, bare=bare)
         node.settle(reading, told.scope)
         node.mark()
         if reading is _UNREADABLE or attr.PRODUCER_ID in attributes:
@@ -254,21 +250,24 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         cleaner: Cleaner,
         attributes: Mapping[str, Value],
         reading: Reading,
-        digester: Digester,
+        checked: Checked,
+        *,
+        bare: bool,
     ) -> Mapping[str, Value]:
         """Takes the content off a span that a dialect knows; returns the attributes that stay."""
         if cleaner.keeps(reading.role):
             return attributes
-        checked = _checker(digester)
         kept = cleaner.without_content(attributes, checked, known=True)
         if kept is not None:
             sdk.put_attributes(span, kept)
-        events = sdk.changed_events(span, lambda held: cleaner.without_content(held, checked, known=True))
-        if events is not None:
-            sdk.put_events(span, events)
-        links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=True))
-        if links is not None:
-            sdk.put_links(span, links)
+        events = None
+        if not bare:
+            events = sdk.changed_events(span, lambda held: cleaner.without_content(held, checked, known=True))
+            if events is not None:
+                sdk.put_events(span, events)
+            links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=True))
+            if links is not None:
+                sdk.put_links(span, links)
         sdk.drop_status_text(span)
         if span.name != f"execute_tool {reading.tool}" or not looks_like_name(reading.tool or "", kind=NameKind.TOOL):
             name = shown_span_name(span.name, attributes, reading, checked)
@@ -420,10 +419,6 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
     def _renew(self) -> None:
         self._lock = threading.RLock()
         self._live.renew()
-
-
-def _checker(digester: Digester) -> Checked:
-    return lambda text, kind: checked_name(text, digester, kind=kind)
 
 
 def _agent_namer(digester: Digester) -> Callable[[str], str]:
