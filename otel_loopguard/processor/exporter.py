@@ -26,7 +26,7 @@ from otel_loopguard.model import Role, Value
 from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor.boundary import Boundary
 from otel_loopguard.processor.naming import as_keyring, names_of, shown_span_name
-from otel_loopguard.processor.received import attributes_of, received
+from otel_loopguard.processor.received import NO_TRACE, attributes_of, received
 
 GENAI: Final = "gen_ai."
 """What the names of events begin with that hold messages, on whatever span."""
@@ -111,7 +111,9 @@ class _Look(msgspec.Struct, frozen=True):
 
     attributes: Mapping[str, Value]
     trace_id: str
-    reading: Reading | None
+    reading: Reading | None = None
+    plain: bool = True
+    """Whether no attribute is content or a name."""
 
 
 class LoopGuardSpanExporter(SpanExporter):
@@ -189,16 +191,18 @@ class LoopGuardSpanExporter(SpanExporter):
     def _look(self, span: ReadableSpan) -> _Look:
         """Reads a span; a whole batch is read before any of it is cleaned, as parents and children come mixed."""
         attributes = attributes_of(span)
-        record = received(span, attributes)
-        plain = (
+        context, scope = span.context, span.instrumentation_scope
+        trace_id = f"{context.trace_id:032x}" if context else NO_TRACE
+        if (
             self._cleaner.plain.issuperset(attributes)
-            and record.name not in dialects.BY_NAME
-            and record.scope not in dialects.BY_SCOPE
-        )
-        reading = None if plain else dialects.read(record)
+            and span.name not in dialects.BY_NAME
+            and (scope is None or scope.name not in dialects.BY_SCOPE)
+        ):
+            return _Look(attributes, trace_id)
+        reading = dialects.read(received(span, attributes))
         if reading is not None and (self._cleaner.rule is ContentRule.DROP_ALL or reading.role is Role.TOOL):
-            self._traces.add(record.trace_id)
-        return _Look(attributes, record.trace_id, reading)
+            self._traces.add(trace_id)
+        return _Look(attributes, trace_id, reading, plain=False)
 
     def _distrust(self, span: ReadableSpan) -> None:
         """Takes the trace of a span that could not be read for an agent's."""
@@ -206,6 +210,8 @@ class LoopGuardSpanExporter(SpanExporter):
 
     def _clean(self, span: ReadableSpan, look: _Look) -> ReadableSpan:
         """Returns the span itself where nothing has to go."""
+        if look.plain and span.status.description is None and not span.events and not span.links:
+            return span
         reading, known = look.reading, look.reading is not None
         role = None if reading is None else reading.role
         removes = not self._cleaner.keeps(role)

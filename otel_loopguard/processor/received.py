@@ -7,12 +7,15 @@ events' and the resource's are handed on as they are, so a resource keeps its id
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_loopguard.model import Span, SpanEvent, SpanKey, Value
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import Event, ReadableSpan
+
+NO_TRACE: Final = "0" * 32
+_NO_SPAN: Final = "0" * 16
 
 
 def attributes_of(span: ReadableSpan) -> Mapping[str, Value]:
@@ -43,8 +46,8 @@ def received(span: ReadableSpan, attributes: Mapping[str, Value], *, bare: bool 
     status = span.status
     events, links = ((), ()) if bare else (span.events, span.links)
     return Span(
-        trace_id=f"{context.trace_id:032x}" if context else "0" * 32,
-        span_id=f"{context.span_id:016x}" if context else "0" * 16,
+        trace_id=f"{context.trace_id:032x}" if context else NO_TRACE,
+        span_id=f"{context.span_id:016x}" if context else _NO_SPAN,
         parent_id=f"{parent.span_id:016x}" if parent else None,
         name=span.name,
         kind=span.kind.value + 1,

@@ -223,6 +223,17 @@ def test_the_attributes_of_links_are_cleaned() -> None:
     assert [(to, {"kind": "call"})] == [(one.context, dict(one.attributes or {})) for one in span.links]
 
 
+def test_the_attributes_of_links_of_other_spans_are_cleaned() -> None:
+    """Also where nothing else on the span could be content."""
+    link = Link(SpanContext(1, 2, is_remote=True), {"input.value": CANARY})
+    span = ReadableSpan("x", SpanContext(3, 4, is_remote=False), resource=Resource({}), links=[link])
+    memory = InMemorySpanExporter()
+    ours = LoopGuardSpanExporter(memory, keys=KEY)
+    ours.export([span])
+    ours.export([span])
+    assert [[{}], [{}]] == [[dict(one.attributes or {}) for one in new.links] for new in memory.get_finished_spans()]
+
+
 def test_a_prompt_that_is_a_span_name_is_digested() -> None:
     """Whether or not an attribute has it, too; as the same name is shown everywhere in its trace."""
     prompt = f"ask {CANARY} about this"
@@ -233,14 +244,15 @@ def test_a_prompt_that_is_a_span_name_is_digested() -> None:
         readable(named, name=f"execute_tool {prompt}"),
         readable(without, name=f"execute_tool {prompt}"),
         readable(named, name=f"{prompt}.tool"),
-        readable({**named, "gen_ai.tool.name": prompt[:14]}, name=f"tool {prompt}"),
+        readable({**named, "gen_ai.tool.name": "ask about"}, name=f"tool ask about {CANARY}"),
         readable(TOOL, name=f"{CANARY}\n"),
         readable(TOOL, name=f"{CANARY} " * 40),
+        readable(TOOL, name="execute_tool (merged)"),
         readable(TOOL, name="execute_tool lookup"),
     ]
     names = [span.name for span in cleaned(exported(given))]
     assert [f"execute_tool {digested}", f"execute_tool {digested}", f"{digested}.tool"] == names[:3]
-    assert "execute_tool lookup" == names[-1]
+    assert ["execute_tool (merged)", "execute_tool lookup"] == names[-2:]
     assert [] == [name for name in names if CANARY in name]
 
 
@@ -300,7 +312,7 @@ def test_a_trace_stays_an_agents_in_later_batches() -> None:
     memory = InMemorySpanExporter()
     ours = LoopGuardSpanExporter(memory, keys=KEY)
     ours.export(exported([tool]))
-    ours.export(exported([failing({}, name="request")]))
+    ours.export(exported([readable({}, status_code=2, status_message=CANARY), failing({}, name="request")]))
     assert CANARY.encode() not in otlp(memory.get_finished_spans())
 
 
@@ -397,6 +409,20 @@ class Broken(dict[str, Any]):
     items = copy  # type: ignore[assignment]
 
 
+def _with_link(span: ReadableSpan, link: Link) -> ReadableSpan:
+    return ReadableSpan(
+        span.name,
+        span.context,
+        resource=span.resource,
+        attributes=span.attributes,
+        events=span.events,
+        links=[link],
+        status=span.status,
+        start_time=span.start_time,
+        end_time=span.end_time,
+    )
+
+
 @pytest.mark.parametrize("step", ["read", "clean", "nothing can be read"])
 def test_a_failure_of_ours_costs_the_attributes_and_lets_nothing_through(
     step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -407,7 +433,9 @@ def test_a_failure_of_ours_costs_the_attributes_and_lets_nothing_through(
         raise ValueError(CANARY)
 
     ours = {"loopguard.call.sequence": 1, "loopguard.call.digest": "0" * 32, "loopguard.outcome": f"not {CANARY}"}
-    spans = exported([failing({**TOOL, "gen_ai.tool.call.result": CANARY, **ours}, name=f"ask {CANARY}")] * 2)
+    given = failing({**TOOL, "gen_ai.tool.call.result": CANARY, **ours}, name=f"ask {CANARY}")
+    link = Link(SpanContext(1, 2, is_remote=True), {"input.value": CANARY})
+    spans = [_with_link(span, link) for span in exported([given] * 2)]
     expected = {"loopguard.call.sequence": 1, "loopguard.call.digest": "0" * 32}
     counted = {"read span": 2}
     if step == "read":
@@ -417,7 +445,7 @@ def test_a_failure_of_ours_costs_the_attributes_and_lets_nothing_through(
         counted = {"clean span": 2}
     else:
         span = spans[0]
-        spans = [ReadableSpan(span.name, span.context, attributes=Broken(a=CANARY), resource=span.resource)] * 2
+        spans = [ReadableSpan(span.name, span.context, None, span.resource, Broken(a=CANARY), links=[link])] * 2
         expected, counted = {}, {"read span": 2, "empty span": 2}
     memory = InMemorySpanExporter()
     exporter = LoopGuardSpanExporter(memory, keys=KEY)
