@@ -215,10 +215,17 @@ class Digester:
         """Digest a write's idempotency key. Returns 32 lower-case hex characters."""
         return self._hex(_IDEMPOTENCY, self._head(tool) + encode(value) + b"]")
 
-    def business(self, tool: str, value: Value) -> str:
-        """Digest a write's business key, always in environment scope. Returns 32 lower-case hex characters."""
+    def business(self, tool: str, value: Value, *, beyond_run: bool = True) -> str:
+        """Digest a write's business key. Returns 32 lower-case hex characters.
+
+        Args:
+            tool: the tool's name.
+            value: the key's fields.
+            beyond_run: in environment scope, so that it can be compared with what other runs wrote.
+        """
         message = self._head(tool) + encode(at_top(value)) + b"]"
-        return self._environment._hex(_BUSINESS, message)  # noqa: SLF001 - another of this class
+        digester = self._environment if beyond_run else self
+        return digester._hex(_BUSINESS, message)  # noqa: SLF001 - another of this class
 
     def item(self, value: Value) -> int:
         """Digest an item of a list of results. Returns an integer in 0..2^64-1, for sets of items."""

@@ -37,7 +37,7 @@ from otel_loopguard.model import (
     SpanFacts,
     Value,
 )
-from otel_loopguard.policy import Policy, ToolContract
+from otel_loopguard.policy import BusinessScope, Policy, ToolContract
 
 MAX_CACHED_NAMES: Final = 4096
 """Names remembered as checked; past this the cache is emptied (names come from outside)."""
@@ -245,7 +245,9 @@ class FactsReader:
             try:
                 normal = contract.arguments(arguments.value)
                 call_digest = digester.call(tool, normal, identity=identity)
-                business = _digest_of(contract.business(arguments.value), tool, digester.business)
+                key = contract.business(arguments.value)
+                if key is not None:
+                    business = digester.business(tool, key, beyond_run=contract.business_scope is not BusinessScope.RUN)
                 idempotency = _digest_of(contract.idempotency(arguments.value), tool, digester.idempotency)
             except CanonicalError as error:
                 call_digest, call_unknown = None, error.reason

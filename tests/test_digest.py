@@ -480,3 +480,11 @@ def test_error_type_that_looks_like_none_is_digested(name: str) -> None:
     """Numbers that are no status code, paths and the like do not pass as error types."""
     assert checked_name(name, digester(), kind=NameKind.ERROR_TYPE).startswith("_n:")
     assert name != checked_name(name, digester(), kind=NameKind.ERROR_TYPE)
+
+
+def test_a_business_key_that_holds_within_a_run_stays_within_it() -> None:
+    """Only what must be compared beyond a run can be correlated beyond it."""
+    key = Key(key_id="k", secret=bytes(range(32)))
+    one, other = (Digester(key, scope_value=trace) for trace in ("a" * 32, "b" * 32))
+    within = [digester.business("refund", {"order": 1}, beyond_run=False) for digester in (one, one, other)]
+    assert (within[0] == within[1], within[1] == within[2]) == (True, False)

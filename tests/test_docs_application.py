@@ -136,15 +136,19 @@ _POLICY: Final = """{"version": 1, "policy": "p", "policy_version": "1", "tools"
 
 
 def test_scopes_are_as_the_table_says() -> None:
-    """Equal calls of two traces share business digest and name alone, or every digest under the wider scope."""
-    found = {}
-    for scope in Scope:
-        guard = LoopGuardSpanProcessor(policy=policy.load(_POLICY), keys=Keyring(KEY, scope=scope))
+    """Equal calls of two traces share names, what is written beyond a run, or every digest under the wider scope."""
+
+    def shared(scope: Scope, rules: str) -> set[str]:
+        guard = LoopGuardSpanProcessor(policy=policy.load(rules), keys=Keyring(KEY, scope=scope))
         one, other = _spans(guard, "Error: late")[0], _spans(guard, "Error: late")[0]
         digests = [name for name in one if name.endswith(".digest")]
-        found[scope] = {name for name in [*digests, "gen_ai.tool.name"] if one[name] == other[name]}
+        return {name for name in [*digests, "gen_ai.tool.name"] if one[name] == other[name]}
+
+    found = {scope: shared(scope, _POLICY) for scope in Scope}
+    beyond = _POLICY.replace('"effect"', '"business_scope": "global", "effect"')
     named = {"loopguard." + name for name in re.findall(r"[`.]([a-z]+\.digest)`", _section(THREATS, "What is made"))}
-    assert {attributes.BUSINESS_DIGEST, "gen_ai.tool.name"} == found[Scope.TRACE]
+    assert {"gen_ai.tool.name"} == found[Scope.TRACE]
+    assert {attributes.BUSINESS_DIGEST, "gen_ai.tool.name"} == shared(Scope.TRACE, beyond)
     assert named - {attributes.STATE_DIGEST} | {"gen_ai.tool.name"} == found[Scope.ENVIRONMENT]
 
 

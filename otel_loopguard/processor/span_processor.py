@@ -19,6 +19,7 @@ from otel_loopguard import attributes as attr
 from otel_loopguard import dialects
 from otel_loopguard import policy as policies
 from otel_loopguard.content import Checked, Cleaner, without_error_text
+from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects import Reading
 from otel_loopguard.dialects.own import SCHEMA_VERSION
 from otel_loopguard.digest import Digester, Key, Keyring, NameKind, checked_name, looks_like_name
@@ -31,7 +32,7 @@ from otel_loopguard.processor import sdk
 from otel_loopguard.processor.boundary import GuardedSpanProcessor
 from otel_loopguard.processor.counting import READABLE, Counts, Tallies, emit, instruments
 from otel_loopguard.processor.finding import FindingEvent, event_of
-from otel_loopguard.processor.live import Above, LiveRuns, above, is_layer, with_layers
+from otel_loopguard.processor.live import MAX_TRACES, Above, LiveRuns, above, is_layer, with_layers
 from otel_loopguard.processor.naming import names_of, shown_span_name
 from otel_loopguard.processor.nodes import Node, Nodes
 from otel_loopguard.processor.proof import prove
@@ -61,7 +62,7 @@ _Said: TypeAlias = "tuple[Mapping[str, Value], Sequence[FindingEvent]]"
 
 
 class _Settings:
-    """What one policy makes of spans; a trace keeps the one that it began with only as far as its runs do."""
+    """What one policy makes of spans."""
 
     def __init__(self, policy: Policy, keyring: Keyring, content: ContentRule | None) -> None:
         self.policy = policy
@@ -119,6 +120,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             watch.changed = self.set_policy
         self._logger_provider, self._on_finding = logger_provider, on_finding
         self._nodes, self._live, self._tallies = Nodes(), LiveRuns(), Tallies()
+        self._traces: Recent[int, _Settings] = Recent(MAX_TRACES)
         self._lock = threading.RLock()
         self._ended = self._warned = False
         if _is_probe:
@@ -143,7 +145,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         return self._settings.policy
 
     def set_policy(self, policy: Policy) -> None:
-        """Uses another policy from now on; runs that are going on keep their thresholds."""
+        """Uses another policy for traces that begin from now on; a trace keeps the one that it began with."""
         self._settings = _Settings(policy, self._keyring, self._content)
 
     def shutdown(self) -> None:
@@ -208,12 +210,12 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
     # --- one span -----------------------------------------------------------------------------------------------
 
     def _process(self, span: ReadableSpan, node: Node, attributes: Mapping[str, Value]) -> None:
-        settings = self._settings
         bare = sdk.is_bare(span)
         told = received(span, attributes, bare=bare)
         checked = names_of(self._keyring, told.trace_id)
         reading: Reading | None = _UNREADABLE
         reading = self.boundary.run("dialect", dialects.read, told, otherwise=reading)
+        settings = self._settings if reading is None else self._begun(node.trace_id)
         if reading is None:
             rest = settings.cleaner.without_content(attributes, checked, known=False)
             if rest is not None and settings.cleaner.rule is ContentRule.DROP_ALL:
@@ -232,7 +234,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             return
         said: _Said | None = None
         if not self._remove_only:
-            said = self.boundary.run("facts", self._say, span, node, told, reading, otherwise=None)
+            said = self.boundary.run("facts", self._say, span, node, told, reading, settings, otherwise=None)
         if said is None:
             is_call = reading.role is Role.TOOL and reading.not_a_call is None
             said = (_NOT_CONFIGURED if is_call else {}, ())
@@ -243,6 +245,15 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             sdk.put_attributes(span, {**kept, **written})
         for event in events:
             self._tell(event, span)
+
+    def _begun(self, trace_id: int) -> _Settings:
+        """Returns what a trace began with: a policy that comes in its midst is for the next one."""
+        traces = self._traces
+        settings = traces.latest.get(trace_id) or traces.promote(trace_id)
+        if settings is None:
+            settings = self._settings
+            traces.add(trace_id, settings)
+        return settings
 
     def _clean(
         self,
@@ -268,12 +279,14 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=True))
             if links is not None:
                 sdk.put_links(span, links)
+        changed = kept is not None or events is not None or span.status.description is not None
         sdk.drop_status_text(span)
         if span.name != f"execute_tool {reading.tool}" or not looks_like_name(reading.tool or "", kind=NameKind.TOOL):
             name = shown_span_name(span.name, attributes, reading, checked)
             if name != span.name:
                 sdk.put_name(span, name)
-        if kept is not None or events is not None:
+                changed = True
+        if changed:
             self._note_cleaned()
         return attributes if kept is None else kept
 
@@ -286,12 +299,12 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         events = sdk.changed_events(span, without_error_text)
         if events is not None:
             sdk.put_events(span, events)
+        if events is not None or span.status.description is not None:
             self._note_cleaned()
         sdk.drop_status_text(span)
 
-    def _say(self, span: ReadableSpan, node: Node, told: Received, reading: Reading) -> _Said:
+    def _say(self, span: ReadableSpan, node: Node, told: Received, reading: Reading, settings: _Settings) -> _Said:
         """Returns the attributes that say what a span was, and the findings that became true with it."""
-        settings = self._settings
         facts = settings.reader.of_reading(told, reading)
         written = of_place(facts)
         events: Sequence[FindingEvent] = ()
@@ -299,7 +312,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             up = above(node, reading, told.scope)
             named = _agent_namer(self._keyring.for_trace(told.trace_id))
             if facts.call is not None:
-                events = self._say_call(span, node, facts, up, named, written)
+                events = self._say_call(span, node, facts, up, named, settings.policy, written)
             elif facts.role is Role.CHAT:
                 self.boundary.run("run", self._live.answer, node, facts, up, settings.policy, named, otherwise=None)
             elif facts.role in _CONTAINERS:
@@ -317,6 +330,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         facts: SpanFacts,
         up: Above,
         named: Callable[[str], str],
+        policy: Policy,
         written: dict[str, Value],
     ) -> Sequence[FindingEvent]:
         call = facts.call
@@ -331,9 +345,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         known = call if whole.call is None else whole.call
         scope = span.instrumentation_scope
         self._note_call(known.call_unknown or READABLE, "" if scope is None else scope.name)
-        seen = self.boundary.run(
-            "detectors", self._live.observe, node, whole, up, self._settings.policy, named, otherwise=None
-        )
+        seen = self.boundary.run("detectors", self._live.observe, node, whole, up, policy, named, otherwise=None)
         written |= of_call(call, None if seen is None else seen.observation)
         context = span.get_span_context()
         if context is not None and context.trace_flags.sampled:
