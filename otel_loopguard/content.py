@@ -7,7 +7,8 @@ knows is decided by its key alone, so that no value has to be looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -33,6 +34,7 @@ NAME_KEYS: Final[Mapping[str, NameKind]] = {
             attr.TRACELOOP_ENTITY,
             attr.LANGSMITH_NAME,
             attr.LOGFIRE_NAME,
+            "smolagents.tools_names",
         ),
         NameKind.TOOL,
     ),
@@ -56,6 +58,11 @@ NAME_KEYS: Final[Mapping[str, NameKind]] = {
             attr.LOGFIRE_AGENT,
             attr.LOGFIRE_FROM_AGENT,
             "to_agent",
+            "agno.agent",
+            "agno.agent.id",
+            "crewai.task.agent",
+            f"{attr.LANGSMITH_METADATA}lc_agent_name",
+            f"{attr.TRACELOOP_PROPERTIES}lc_agent_name",
             "agent_role",
             "handoffs",
             "tools",
@@ -63,6 +70,7 @@ NAME_KEYS: Final[Mapping[str, NameKind]] = {
         NameKind.AGENT,
     ),
     **dict.fromkeys((attr.ERROR_TYPE, attr.EXCEPTION_TYPE), NameKind.ERROR_TYPE),
+    attr.OPENINFERENCE_METADATA: NameKind.AGENT,  # JSON text that names the agent
 }
 """Keys whose values are names of tools, agents, calls and errors, as given by the application or the model."""
 
@@ -88,6 +96,8 @@ _WORD_KEY: Final = KeyKind.WORD
 _CONTENT: Final = content_keys()
 _HEADS: Final = tuple(sorted(key for key in _CONTENT if key.endswith(".")))
 _WORDS: Final = frozenset({"content", "error", "events", "input", "message", "output", "raw_input", "response"})
+_AGENT_IN_JSON: Final = re.compile(r'("lc_agent_name"\s*:\s*")((?:[^"\\]|\\.)*)')
+"""What LangChain puts into the metadata of its runs."""
 _TEXT: Final = (attr.EXCEPTION_MESSAGE, attr.EXCEPTION_STACKTRACE)
 
 
@@ -140,7 +150,7 @@ class Cleaner:
         return kind
 
     def without_content(
-        self, attributes: Mapping[str, Value], checked: Checked, *, known: bool
+        self, attributes: Mapping[str, Value], checked: Checked, *, known: bool, odd: Sequence[str] = ()
     ) -> dict[str, Value] | None:
         """Returns what stays of the attributes of a span, an event or a log record; None where all of it does.
 
@@ -148,6 +158,8 @@ class Cleaner:
             attributes: any mapping; it is not changed.
             checked: gives names as they may be shown.
             known: whether a dialect knows the span that they belong to: everyday words are content there.
+            odd: names of the span's tool and agent that do not look like names: frameworks repeat them in lists,
+                templates and metadata.
         """
         kinds, plain = self._kinds, self.plain
         kept: dict[str, Value] = {}
@@ -162,10 +174,19 @@ class Cleaner:
             if kind is _CONTENT_KEY or (known and kind is _WORD_KEY):
                 changed = True
             elif known and kind is _NAME_KEY:
-                kept[key] = shown = _shown(value, NAME_KEYS[key], checked)
+                if key == attr.OPENINFERENCE_METADATA:
+                    shown = _in_json(value, checked)
+                else:
+                    shown = _shown(value, NAME_KEYS[key], checked)
+                kept[key] = shown
                 changed = changed or shown is not value
             else:
                 kept[key] = value
+        for name in odd:
+            for key, value in kept.items():
+                shown = _without_name(value, name, checked)
+                if shown is not value:
+                    kept[key], changed = shown, True
         return kept if changed else None
 
 
@@ -174,6 +195,21 @@ def without_error_text(attributes: Mapping[str, Value]) -> dict[str, Value] | No
     if not any(key in attributes for key in _TEXT):
         return None
     return {key: value for key, value in attributes.items() if key not in _TEXT}
+
+
+def _without_name(value: Value, name: str, checked: Checked) -> Value:
+    if isinstance(value, str):
+        return value.replace(name, checked(name, NameKind.OTHER)) if name in value else value
+    if isinstance(value, list | tuple):
+        shown = [_without_name(item, name, checked) for item in value]
+        return value if all(new is old for new, old in zip(shown, value, strict=True)) else shown
+    return value
+
+
+def _in_json(value: Value, checked: Checked) -> Value:
+    if not isinstance(value, str):
+        return value
+    return _AGENT_IN_JSON.sub(lambda found: f"{found[1]}{_shown(found[2], NameKind.AGENT, checked)}", value)
 
 
 def _shown(value: Value, kind: NameKind, checked: Checked) -> Value:

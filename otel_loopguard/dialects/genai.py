@@ -32,6 +32,7 @@ CONTENT_KEYS: Final = frozenset(
         "gen_ai.completion.",
         "gen_ai.event.content",
         "gen_ai.tool.description",
+        "gen_ai.agent.tools",
         "gen_ai.agent.description",
     }
 )

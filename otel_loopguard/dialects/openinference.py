@@ -35,6 +35,9 @@ CONTENT_KEYS: Final[frozenset[str]] = frozenset(
         "embedding.embeddings.",
         "llm.prompt_template.",
         "llm.invocation_parameters",  # openai-agents: the instructions are among them
+        "llm.tools.",
+        "tool.description",
+        "agno.tools",
         "crew_agents",
         "crew_inputs",
         "crew_tasks",

@@ -22,6 +22,8 @@ CONTENT_KEYS: Final[frozenset[str]] = frozenset(
     {
         attr.TRACELOOP_INPUT,
         attr.TRACELOOP_OUTPUT,
+        "crewai.agent.tools",
+        "crewai.task.tools",
         attr.TRACELOOP_TASK_INPUT,
         attr.TRACELOOP_TASK_OUTPUT,
         attr.TRACELOOP_MCP_RESPONSE,

@@ -25,7 +25,7 @@ from otel_loopguard.digest import Key, Keyring, NameKind, looks_like_name
 from otel_loopguard.model import Role, Value
 from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor.boundary import Boundary
-from otel_loopguard.processor.naming import as_keyring, names_of, shown_span_name
+from otel_loopguard.processor.naming import as_keyring, names_of, odd_names, shown_span_name
 from otel_loopguard.processor.received import NO_TRACE, attributes_of, received
 
 GENAI: Final = "gen_ai."
@@ -221,10 +221,11 @@ class LoopGuardSpanExporter(SpanExporter):
         if not removes and not silences:
             return span
         checked = names_of(self._keyring, look.trace_id)
+        odd = () if reading is None else odd_names(reading)
 
         def change(attributes: Mapping[str, Value], event: str) -> Mapping[str, Value] | None:
             told = known or event.startswith(GENAI)
-            kept = self._cleaner.without_content(attributes, checked, known=told) if removes else None
+            kept = self._cleaner.without_content(attributes, checked, known=told, odd=odd) if removes else None
             silent = without_error_text(attributes if kept is None else kept) if silences else None
             return kept if silent is None else silent
 

@@ -62,6 +62,17 @@ def names_of(keyring: Keyring, trace_id: str) -> Checked:
     return checked
 
 
+def odd_names(reading: Reading) -> tuple[str, ...]:
+    """Returns the names of a span's tool and agent that do not look like names."""
+    tool, agent = reading.tool, reading.agent
+    if (not tool or looks_like_name(tool, kind=NameKind.TOOL)) and (
+        not agent or looks_like_name(agent, kind=NameKind.AGENT)
+    ):
+        return ()
+    odd = (name for name in (tool, agent) if name and not looks_like_name(name, kind=NameKind.OTHER))
+    return tuple(dict.fromkeys(odd))
+
+
 def shown_span_name(name: str, attributes: Mapping[str, Value], reading: Reading, checked: Checked) -> str:
     """Returns the name of a span that a dialect knows as it may be shown.
 

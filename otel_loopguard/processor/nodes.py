@@ -60,14 +60,25 @@ class Node:
     the same call said that ended within it.
     """
 
-    __slots__ = ("_attributes", "_held", "cleaned", "inside", "layers", "parent", "span", "started", "trace_id")
+    __slots__ = (
+        "_attributes",
+        "_held",
+        "cleaned",
+        "inside",
+        "inside_tool",
+        "layers",
+        "parent",
+        "span",
+        "started",
+        "trace_id",
+    )
 
     def __init__(self, span: Span | None, parent: Node | None, trace_id: int, started: int) -> None:
         self.span = span
         self.parent = parent
         self.trace_id = trace_id
         self.started = started
-        self.inside = False
+        self.inside = self.inside_tool = False
         self.cleaned: object = None
         self.layers: tuple[SpanFacts, ...] = ()
         self._held: Held | None = None
@@ -98,10 +109,10 @@ class Node:
         """The span ended, and `cleaned` is what was put on it: what it was known to say stays, the span does not."""
         self.cleaned, self.span, self.layers = cleaned, None, ()
 
-    def is_known(self) -> bool:
-        """Tells whether a dialect knows the span, as far as it has come."""
+    def is_known(self, role: Role | None = None) -> bool:
+        """Tells whether a dialect knows the span, as far as it has come; and as of this role, if one is given."""
         held = self.held()
-        return held is not None and held.role is not None
+        return held is not None and held.role is not None and role in (None, held.role)
 
     def above(self) -> Iterator[Node]:
         """Yields the ancestors that are known, nearest first."""
@@ -112,12 +123,12 @@ class Node:
             yield node
             node = node.parent
 
-    def mark(self) -> None:
-        """A span that a dialect knows ended here: all above it hold one."""
+    def mark(self, *, tool: bool) -> None:
+        """A span that a dialect knows, maybe a tool's, ended here: all above it hold one."""
         for node in self.above():
-            if node.inside:
+            if node.inside_tool or (node.inside and not tool):
                 return
-            node.inside = True
+            node.inside, node.inside_tool = True, tool
 
 
 _Entry: TypeAlias = "Node | tuple[Span, int] | int"

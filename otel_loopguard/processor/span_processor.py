@@ -33,7 +33,7 @@ from otel_loopguard.processor.boundary import GuardedSpanProcessor
 from otel_loopguard.processor.counting import READABLE, Counts, Tallies, emit, instruments
 from otel_loopguard.processor.finding import FindingEvent, event_of
 from otel_loopguard.processor.live import MAX_TRACES, Above, LiveRuns, above, is_layer, with_layers
-from otel_loopguard.processor.naming import names_of, shown_span_name
+from otel_loopguard.processor.naming import names_of, odd_names, shown_span_name
 from otel_loopguard.processor.nodes import Node, Nodes
 from otel_loopguard.processor.proof import prove
 from otel_loopguard.processor.received import received
@@ -222,14 +222,16 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
                 self._note_cleaned()
                 sdk.put_attributes(span, rest)
             if sdk.has_text(span):
+                if settings.cleaner.rule is ContentRule.DROP_ALL:
+                    self._clean_events(span, settings.cleaner, checked)
                 self._clean_text(span, node)
             if span.parent is None or span.parent.is_remote:
                 self._close(span, node, sdk.mapping_of(span))
             return
         # Content first: whatever fails after this, none of it is left.
-        kept = self._clean(span, settings.cleaner, attributes, reading, checked, bare=bare)
+        kept = self._clean(span, node, settings.cleaner, attributes, reading, checked, bare=bare)
         node.settle(reading, told.scope)
-        node.mark()
+        node.mark(tool=reading.role is Role.TOOL)
         if reading is _UNREADABLE or attr.PRODUCER_ID in attributes:
             return
         said: _Said | None = None
@@ -258,6 +260,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
     def _clean(
         self,
         span: ReadableSpan,
+        node: Node,
         cleaner: Cleaner,
         attributes: Mapping[str, Value],
         reading: Reading,
@@ -267,16 +270,19 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
     ) -> Mapping[str, Value]:
         """Takes the content off a span that a dialect knows; returns the attributes that stay."""
         if cleaner.keeps(reading.role):
+            if cleaner.rule is ContentRule.DROP_TOOL and node.inside_tool and reading.role is not Role.CHAT:
+                self._drop_error_text(span)
             return attributes
-        kept = cleaner.without_content(attributes, checked, known=True)
+        odd = odd_names(reading)
+        kept = cleaner.without_content(attributes, checked, known=True, odd=odd)
         if kept is not None:
             sdk.put_attributes(span, kept)
         events = None
         if not bare:
-            events = sdk.changed_events(span, lambda held: cleaner.without_content(held, checked, known=True))
+            events = sdk.changed_events(span, lambda held: cleaner.without_content(held, checked, known=True, odd=odd))
             if events is not None:
                 sdk.put_events(span, events)
-            links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=True))
+            links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=True, odd=odd))
             if links is not None:
                 sdk.put_links(span, links)
         changed = kept is not None or events is not None or span.status.description is not None
@@ -290,12 +296,25 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             self._note_cleaned()
         return attributes if kept is None else kept
 
+    def _clean_events(self, span: ReadableSpan, cleaner: Cleaner, checked: Checked) -> None:
+        """Takes content off the events of a span that no dialect knows: models' messages, wherever they are."""
+        events = sdk.changed_events(span, lambda held: cleaner.without_content(held, checked, known=False))
+        if events is not None:
+            sdk.put_events(span, events)
+            self._note_cleaned()
+
     def _clean_text(self, span: ReadableSpan, node: Node) -> None:
         """Takes the text of errors off a span above or below one that a dialect knows: it may be a tool's."""
-        if self._settings.cleaner.rule is not ContentRule.DROP_ALL:
+        rule = self._settings.cleaner.rule
+        if rule is ContentRule.KEEP:
             return
-        if not node.inside and not any(one.is_known() for one in node.above()):
-            return
+        if rule is ContentRule.DROP_TOOL:
+            if node.inside_tool or any(one.is_known(Role.TOOL) for one in node.above()):
+                self._drop_error_text(span)
+        elif node.inside or any(one.is_known() for one in node.above()):
+            self._drop_error_text(span)
+
+    def _drop_error_text(self, span: ReadableSpan) -> None:
         events = sdk.changed_events(span, without_error_text)
         if events is not None:
             sdk.put_events(span, events)
