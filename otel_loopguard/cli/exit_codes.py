@@ -15,6 +15,8 @@ class ExitCode(IntEnum):
     NOTHING_READ = 4
     NO_ROOM = 5
     NO_OUTPUT = 6
+    UNWELL = 7
+    LEAK = 8
     INTERRUPTED = 130
 
 
@@ -27,5 +29,7 @@ MEANING: Final = {
     ExitCode.NOTHING_READ: "no input could be read",
     ExitCode.NO_ROOM: "the disk has no room left for temporary data; what was printed before stands",
     ExitCode.NO_OUTPUT: "the output could not be written: it is closed, or its disk is full",
+    ExitCode.UNWELL: "of `doctor`: something keeps loops from being found, or content from being removed",
+    ExitCode.LEAK: "of `doctor`: content would leave the process, and was seen to",
     ExitCode.INTERRUPTED: "interrupted from the keyboard",
 }
