@@ -37,6 +37,7 @@ from otel_loopguard.processor.naming import names_of, odd_names, shown_span_name
 from otel_loopguard.processor.nodes import Node, Nodes
 from otel_loopguard.processor.proof import prove
 from otel_loopguard.processor.received import received
+from otel_loopguard.processor.remedies import remedy_for
 from otel_loopguard.writing import of_call, of_place
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ _CONTAINERS: Final = (Role.AGENT, Role.WORKFLOW)
 _NAMES: Final = frozenset(dialects.BY_NAME)
 _SCOPES: Final = frozenset(dialects.BY_SCOPE)
 _NOTHING: Final[Mapping[str, Value]] = {}
+_ADVISED: Final = 3
+"""Instrumentations for which the line at shutdown says what to set."""
 _UNREADABLE: Final = Reading(role=Role.TOOL, dialect="")
 """Stands for a span whose dialect failed: it may be a tool's, so all of it goes that might be content."""
 _NOT_CONFIGURED: Final[Mapping[str, Value]] = {
@@ -437,14 +440,14 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         unreadable = sum(counts.unreadable.values())
         if unreadable and not self._remove_only:
             worst = max(counts.unreadable, key=lambda reason: counts.unreadable[reason])
-            scopes = ", ".join(sorted(self._tallies.scopes)[:5]) or "no scope"
+            commonest = [scope for scope, _ in self._tallies.scopes.most_common(_ADVISED)]
+            advice = [remedy for remedy in map(remedy_for, commonest) if remedy is not None]
             _LOGGER.warning(
-                "%d tool calls, %d without readable arguments (mostly %s; from %s): run `otel-loopguard doctor` for "
-                "the switch that records them",
+                "%d tool calls, %d without readable arguments (mostly %s): %s",
                 counts.tool_calls,
                 unreadable,
                 worst,
-                scopes,
+                "; ".join(dict.fromkeys(advice)) or "run `otel-loopguard doctor` where the application runs",
             )
 
     def _renew(self) -> None:
