@@ -17,3 +17,6 @@ provider = TracerProvider()
 provider.add_span_processor(LoopGuardSpanProcessor())
 provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 trace.set_tracer_provider(provider)
+
+# LangSmith makes its spans afterwards. So a span of yours that stood around a run, and recorded the error that ended
+# it, has gone by then with the error's text on it.

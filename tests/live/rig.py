@@ -14,9 +14,11 @@ import json
 import os
 import runpy
 import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import scenario
 from opentelemetry import _logs, metrics, trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import LogRecordProcessor
@@ -24,6 +26,9 @@ from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 import otel_loopguard
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _LIVE: Final = Path(__file__).resolve().parent
 _SNIPPETS: Final = (_LIVE.parents[1] / "docs/snippets", _LIVE / "variants")
@@ -90,6 +95,19 @@ def provider() -> Any:
     while hasattr(found, "provider"):
         found = found.provider
     return found
+
+
+@contextmanager
+def request() -> Generator[None]:
+    """The application's own span around a run, which records the error that ends the run; none without `LIVE_FATAL`."""
+    if not os.environ.get("LIVE_FATAL"):
+        yield
+        return
+    with (
+        suppress(scenario.FatalError),
+        trace.get_tracer("application").start_as_current_span("handle_request", attributes={"application.kept": "yes"}),
+    ):
+        yield
 
 
 def finish() -> None:

@@ -121,20 +121,24 @@ def python_of(pair: str, wheel: Path) -> Path:
     return python
 
 
-def run(pair: str, python: Path, home: Path) -> Pair:
+def run(pair: str, python: Path, home: Path, **settings: str) -> Pair:
     """Run a pair's agent raw and with our processor, both at once.
 
     Args:
         pair: its name.
         python: the interpreter of its environment.
         home: an empty folder that the agents take for the user's own.
+        settings: more environment variables for the agents.
 
     Raises:
         LiveError: an agent failed; the message ends with what it wrote.
     """
     with receiving() as for_raw, receiving() as for_digests:
         started = [
-            (receiver, _start(pair, python, home, {"LIVE_SIDE": side, "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}))
+            (
+                receiver,
+                _start(pair, python, home, {**settings, "LIVE_SIDE": side, "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}),
+            )
             for side, receiver in (("raw", for_raw), ("digests", for_digests))
             for endpoint in [receiver.endpoint]
         ]

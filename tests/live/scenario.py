@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -19,7 +20,14 @@ ERROR: Final = "canary-error-c3a7"
 PROMPT: Final = "Where is the order? canary-prompt-19b2"
 ANSWER: Final = "It is on its way. canary-answer-6e4d"
 INSTRUCTIONS: Final = "Look after orders. canary-instructions-f208"
-CANARIES: Final = (ARGUMENT, RESULT, ERROR, *(text.rpartition(" ")[2] for text in (PROMPT, ANSWER, INSTRUCTIONS)))
+AGENT: Final = "Order agent canary-agent-41d7"
+"""No name by our rules, so it leaves as a digest; for frameworks that take any text as a name."""
+CANARIES: Final = (
+    ARGUMENT,
+    RESULT,
+    ERROR,
+    *(text.rpartition(" ")[2] for text in (PROMPT, ANSWER, INSTRUCTIONS, AGENT)),
+)
 
 ORDER: Final = {"order_id": f"A12 {ARGUMENT}", "include_items": True}
 JOB: Final = {"job_id": f"J7 {ARGUMENT}"}
@@ -76,7 +84,11 @@ _STATES: Final = itertools.count(1)
 
 
 class CancelError(RuntimeError):
-    """What the tool that fails raises."""
+    """What the tool that fails raises; agents tell the model and go on."""
+
+
+class FatalError(RuntimeError):
+    """What it raises where `LIVE_FATAL` is set: no agent's handler knows it, and the run ends with it."""
 
 
 def lookup_order(order_id: str, include_items: bool) -> dict[str, Any]:  # noqa: FBT001  # the model's argument
@@ -115,7 +127,7 @@ def cancel_order(order_id: str) -> str:
         order_id: which order.
     """
     message = f"order {order_id[:3]} cannot be cancelled: {ERROR}"
-    raise CancelError(message)
+    raise FatalError(message) if os.environ.get("LIVE_FATAL") else CancelError(message)
 
 
 TOOLS: Final = (lookup_order, get_export_status, slow_task, cancel_order)

@@ -56,11 +56,17 @@ def _verdicts(exported: bytes, folder: Path) -> list[dict[str, Any]]:
 
 
 def _comparable(verdict: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in verdict.items() if name not in _OF_ONE_RUN}
+    kept = {name: _unnamed(value) for name, value in verdict.items() if name not in _OF_ONE_RUN}
     kept["findings"] = [
-        {name: value for name, value in finding.items() if name not in _OF_ONE_FINDING} for finding in kept["findings"]
+        {name: _unnamed(value) for name, value in finding.items() if name not in _OF_ONE_FINDING}
+        for finding in kept["findings"]
     ]
     return kept
+
+
+def _unnamed(value: Any) -> Any:
+    """A digest of a name is of one trace, too."""
+    return "_n:" if isinstance(value, str) and value.startswith("_n:") else value
 
 
 def test_the_raw_run_is_read_as_the_script_says(pair: running.Pair, tmp_path: Path) -> None:
@@ -112,6 +118,32 @@ def test_the_processor_counted_what_it_did(pair: running.Pair) -> None:
     counted = {name: pair.digests.counts[name] for name in ("tool_calls", "unreadable", "findings", "failures")}
     expected = {"tool_calls": 10, "unreadable": {}, "findings": {"exact_repeat": 1}, "failures": {}}
     assert (expected, 0) == (counted, pair.digests.counts["late_spans"])
+
+
+_RAISING: Final = [
+    name
+    for name in running.names()
+    if running.agent(name).stem in {"langchain_agent", "pydantic_ai_agent", "google_adk_agent"}
+    and name != "langchain_langsmith"
+]
+"""Pairs whose framework lets a tool's error end the run; the others tell the model, whatever it is.
+
+LangSmith makes its spans when the application's own has ended, so nothing tells that that one stood above a tool.
+"""
+
+
+@pytest.mark.parametrize("name", _RAISING)
+def test_an_error_that_ends_the_run_leaves_nothing_on_the_spans_above(
+    name: str, wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Every span that it passes through records it, the application's own too; the verdict is that of the raw spans."""
+    both = running.run(name, running.python_of(name, wheel), tmp_path_factory.mktemp("home"), LIVE_FATAL="yes")
+    assert scenario.ERROR.encode() in both.raw.received[running.SPANS]
+    for path in running.ALL_SPANS:
+        exported = both.digests.received[path]
+        assert (path, []) == (path, [canary for canary in scenario.CANARIES if canary.encode() in exported])
+        assert b"application.kept" in exported
+        assert _verdicts(both.raw.received[path], tmp_path) == _verdicts(exported, tmp_path)
 
 
 def test_behind_logfires_wrapper_its_own_exporters_get_no_content(

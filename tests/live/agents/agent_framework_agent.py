@@ -42,7 +42,7 @@ class ScriptedModel(FunctionInvocationLayer, ChatTelemetryLayer, BaseChatClient)
 
 agent = Agent(
     client=ScriptedModel(),
-    name="OrderAgent",
+    name=scenario.AGENT,
     instructions=scenario.INSTRUCTIONS,
     tools=[tool(function, approval_mode="never_require") for function in scenario.TOOLS],
 )

@@ -39,7 +39,7 @@ class ScriptedModel(Model):
 
 
 agent = Agent(
-    name="OrderAgent",
+    name="OrderAgent",  # of any text it makes what looks like a name, in the span's name and the agent's id
     model=ScriptedModel(),
     instructions=scenario.INSTRUCTIONS,
     tools=list(scenario.TOOLS),

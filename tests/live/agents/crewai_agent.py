@@ -34,7 +34,7 @@ class ScriptedModel(BaseLLM):
 
 
 agent = Agent(
-    role="OrderAgent",
+    role=scenario.AGENT,
     goal=scenario.INSTRUCTIONS,
     backstory=scenario.INSTRUCTIONS,
     llm=ScriptedModel(model="scripted"),

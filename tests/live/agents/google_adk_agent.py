@@ -34,9 +34,9 @@ class ScriptedModel(BaseLlm):
         yield LlmResponse(content=content)
 
 
-def tell_the_model(*, error: Exception, **_: Any) -> dict[str, str]:
+def tell_the_model(*, error: Exception, **_: Any) -> dict[str, str] | None:
     """Answer the model with the error, so that the run goes on."""
-    return {"error": str(error)}
+    return {"error": str(error)} if isinstance(error, scenario.CancelError) else None
 
 
 async def main() -> None:
@@ -55,5 +55,6 @@ async def main() -> None:
         pass
 
 
-asyncio.run(main())
+with rig.request():
+    asyncio.run(main())
 rig.finish()

@@ -51,8 +51,9 @@ agent = create_agent(
     tools=[tool(function, parse_docstring=True) for function in scenario.TOOLS],
     system_prompt=scenario.INSTRUCTIONS,
     middleware=[tell_the_model],
-    name="OrderAgent",
+    name=scenario.AGENT,
 )
-agent.invoke({"messages": [{"role": "user", "content": scenario.PROMPT}]}, {"recursion_limit": 60})
+with rig.request():
+    agent.invoke({"messages": [{"role": "user", "content": scenario.PROMPT}]}, {"recursion_limit": 60})
 wait_for_all_tracers()  # LangSmith makes its spans on a thread of its own
 rig.finish()

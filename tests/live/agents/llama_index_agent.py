@@ -63,7 +63,7 @@ class ScriptedModel(FunctionCallingLLM):
 async def main() -> None:
     """One run."""
     agent = FunctionAgent(
-        name="OrderAgent",
+        name=scenario.AGENT,
         llm=ScriptedModel(),
         system_prompt=scenario.INSTRUCTIONS,
         tools=[FunctionTool.from_defaults(function) for function in scenario.TOOLS],

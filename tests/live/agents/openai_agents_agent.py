@@ -59,7 +59,7 @@ class ScriptedModel(Model):
 
 
 agent = Agent(
-    name="OrderAgent",
+    name=scenario.AGENT,
     instructions=scenario.INSTRUCTIONS,
     model=ScriptedModel(),
     tools=[function_tool(tool) for tool in scenario.TOOLS],

@@ -34,9 +34,10 @@ def cancel_order(order_id: str) -> str:
 
 agent = Agent(
     FunctionModel(answer),
-    name="OrderAgent",
+    name=scenario.AGENT,
     instructions=scenario.INSTRUCTIONS,
     tools=[scenario.lookup_order, scenario.get_export_status, scenario.slow_task, cancel_order],
 )
-agent.run_sync(scenario.PROMPT)
+with rig.request():
+    agent.run_sync(scenario.PROMPT)
 rig.finish()

@@ -50,7 +50,7 @@ class ScriptedModel(Model):
 
 
 agent = Agent(
-    name="OrderAgent",
+    name=scenario.AGENT,
     model=ScriptedModel(),
     system_prompt=scenario.INSTRUCTIONS,
     tools=[tool(function) for function in scenario.TOOLS],
