@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.metadata import distributions
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from otel_loopguard.cli.checkup import LEVELS, MEANING, Check, Level
-from otel_loopguard.cli.checkup.installed import Here, installed, recording, versions
+from otel_loopguard.cli.checkup.installed import INSTRUMENT, Here, installed, recording, versions
 from otel_loopguard.cli.exit_codes import ExitCode
 from tests.cli.doctoring import (
     GENAI,
@@ -41,7 +42,7 @@ def test_nothing_wrong(tmp_path: Path) -> None:
     """In a fresh environment nothing is worse than skipped, every check is made but the application's own."""
     code, found = doctor(cwd=tmp_path)
     assert (ExitCode.DONE, []) == (code, of(found, Check.CANARY, Level.LEAK))
-    assert set(Check) - {Check.PROCESSORS, Check.EXPORTERS} == {one.check for one in found}
+    assert set(Check) - {Check.PROCESSORS, Check.EXPORTERS, Check.LOGS} == {one.check for one in found}
     assert [] == [one for one in found if one.level in (Level.PROBLEM, Level.LEAK)]
     assert 2 == len(of(found, Check.CANARY, Level.OK))
 
@@ -230,6 +231,26 @@ def test_sdk_that_cannot_be_imported(tmp_path: Path) -> None:
     code, found = doctor("--no-connection", cwd=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert ExitCode.UNWELL == code
     assert [True] == ["cannot be imported" in one.what for one in of(found, Check.REMOVAL, Level.PROBLEM)]
+
+
+@pytest.mark.skipif(not (Path(sys.executable).parent / INSTRUMENT).exists(), reason="pip install -e '.[test]'")
+@pytest.mark.parametrize("named", [[], ["--app", "app"]])
+def test_zero_code(tmp_path: Path, named: list[str]) -> None:
+    """Switched on, the code runs under the real command, which puts the processors in place of spans and logs."""
+    text = GOOD.replace("provider.add_span_processor(LoopGuardSpanProcessor())", "")
+    write(tmp_path / "app.py", text if not any(one.name == "opentelemetry-distro" for one in distributions()) else "")
+    code, found = doctor(
+        *named,
+        "--no-connection",
+        cwd=tmp_path,
+        OTEL_LOOPGUARD_ENABLED="true",
+        OTEL_TRACES_EXPORTER="console",
+        OTEL_LOGS_EXPORTER="console",
+        OTEL_METRICS_EXPORTER="none",
+    )
+    assert (ExitCode.DONE, [Level.OK]) == (code, [one.level for one in of(found, Check.PROCESSORS)])
+    assert [Level.OK] == [one.level for one in of(found, Check.ZERO_CODE)]
+    assert [Level.OK] == [one.level for one in of(found, Check.LOGS)]
 
 
 # --- settings, key, policy, zero code -------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,13 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
+from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
+from opentelemetry.sdk._logs.export import (
+    BatchLogRecordProcessor,
+    LogRecordExporter,
+    LogRecordExportResult,
+    SimpleLogRecordProcessor,
+)
 from opentelemetry.sdk.trace import (
     ConcurrentMultiSpanProcessor,
     ReadableSpan,
@@ -18,11 +26,13 @@ from opentelemetry.sdk.trace import (
 )
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-from otel_loopguard import LoopGuardSpanProcessor, dialects
-from otel_loopguard.cli.checkup import Level, child, pipeline
+from otel_loopguard import LoopGuardLogRecordExporter, LoopGuardLogRecordProcessor, LoopGuardSpanProcessor, dialects
+from otel_loopguard.cli.checkup import Diagnosis, Level, child, pipeline
 from otel_loopguard.cli.checkup.canary import every_key, shapes
+from otel_loopguard.cli.checkup.log_sounding import sound_logs
 from otel_loopguard.cli.checkup.trial import Line, Request
 from otel_loopguard.policy import ContentRule
+from otel_loopguard.processor.boundary import Boundary
 from otel_loopguard.processor.exporter import LoopGuardSpanExporter
 from tests.cli.doctoring import (
     GOOD,
@@ -224,3 +234,89 @@ def test_the_child_in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         assert ("the SDK", True) == (lines[0].part, lines[-1].ended)
         levels = {one.diagnosis.level for one in lines if one.diagnosis is not None}
         assert ("no_such" in str(request.app)) == (Level.PROBLEM in levels)
+
+
+# --- log records ----------------------------------------------------------------------------------------------
+
+
+class KeptRecords(LogRecordExporter):
+    """Keeps what it is given, as if it had sent it."""
+
+    def __init__(self) -> None:
+        self.records: list[object] = []
+
+    def export(self, batch: Sequence[Any]) -> LogRecordExportResult:
+        """Keep them."""
+        self.records.extend(batch)
+        return LogRecordExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        """Nothing to do."""
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's
+        """Nothing to do."""
+        return True
+
+
+def logs_of(*processors: Any) -> list[Diagnosis]:
+    """What the canary tells of a logger provider with these processors."""
+    provider = LoggerProvider(shutdown_on_exit=False)
+    for one in processors:
+        provider.add_log_record_processor(one)
+    return list(sound_logs(provider, Boundary(logging.getLogger("test")), everything=False))
+
+
+@pytest.mark.parametrize("feed", [SimpleLogRecordProcessor, BatchLogRecordProcessor])
+def test_log_records_that_are_clean(feed: Any) -> None:
+    """With our log processor first, or our exporter around theirs, nothing comes through and nothing is exported."""
+    kept = KeptRecords(), KeptRecords()
+    feeds = feed(kept[0]), feed(LoopGuardLogRecordExporter(kept[1]))
+    assert [Level.OK] * 2 == [one.level for one in logs_of(LoopGuardLogRecordProcessor(), *feeds)]
+    assert [[], []] == [one.records for one in kept]
+    for one in feeds:
+        one.shutdown()
+
+
+def test_log_records_that_leak() -> None:
+    """Without ours the body and the attributes are told by their places."""
+    kept = KeptRecords()
+    (leak,) = logs_of(SimpleLogRecordProcessor(kept))
+    assert (Level.LEAK, []) == (leak.level, kept.records)
+    assert "the body of gen_ai.choice" in leak.what
+
+
+def test_log_processor_that_comes_too_late() -> None:
+    """What stands before our log processor sends records whole: told, and seen."""
+    found = logs_of(SimpleLogRecordProcessor(KeptRecords()), LoopGuardLogRecordProcessor())
+    assert [Level.PROBLEM, Level.LEAK] == [one.level for one in found]
+
+
+def test_log_content_that_is_kept_on_purpose_is_no_leak() -> None:
+    """What the rule lets go is a note; `drop_tool` still keeps tools' records back."""
+    for rule in (ContentRule.KEEP, ContentRule.DROP_TOOL):
+        found = logs_of(LoopGuardLogRecordProcessor(content=rule), SimpleLogRecordProcessor(KeptRecords()))
+        assert [Level.NOTE] == [one.level for one in found]
+
+
+def test_log_processor_that_may_send_is_left_out() -> None:
+    """A processor of unknown make gets no canary, and is named."""
+    seen: list[object] = []
+
+    class Sender(LogRecordProcessor):
+        def on_emit(self, log_record: Any) -> None:
+            seen.append(log_record)
+
+        def shutdown(self) -> None:
+            """Nothing to do."""
+
+        def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's
+            return True
+
+    found = logs_of(Sender())
+    assert ([Level.NOTE, Level.SKIPPED], []) == ([one.level for one in found], seen)
+
+
+def test_without_a_logger_provider_there_is_nothing_to_look_at() -> None:
+    """The API's own stand-in is no provider."""
+    (told,) = sound_logs(object(), Boundary(logging.getLogger("test")), everything=False)
+    assert Level.SKIPPED is told.level

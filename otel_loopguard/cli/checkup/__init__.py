@@ -27,6 +27,7 @@ class Check(StrEnum):
     EXPORTERS = "exporters"
     LIMITS = "limits"
     CANARY = "canary"
+    LOGS = "logs"
     CONNECTION = "connection"
 
 
@@ -65,7 +66,8 @@ MEANING: Final = {
     Check.PROCESSORS: "the processor is in that provider once, and nothing around it hides it from the SDK",
     Check.EXPORTERS: "which exporters that provider has, and how they are fed",
     Check.LIMITS: "no span limit cuts arguments short",
-    Check.CANARY: "what made-up content of each dialect comes out at each exporter; it is never sent",
+    Check.CANARY: "no made-up content of any dialect comes out at an exporter; it is never sent",
+    Check.LOGS: "the same of log records, through the global logger provider",
     Check.CONNECTION: "the OTLP endpoint answers",
 }
 

@@ -82,22 +82,23 @@ class Canary:
             yield "the span's name"
         if self.holds(span.status.description):
             yield "the status description"
-        for key in self._keys(span.attributes):
+        for key in self.keys_of(span.attributes):
             yield f"attribute {key}"
         for event in span.events:
             name = "an event" if self.holds(event.name) else f"event {safe(event.name)}"
             if self.holds(event.name):
                 yield "an event's name"
-            for key in self._keys(event.attributes):
+            for key in self.keys_of(event.attributes):
                 yield f"{name}, attribute {key}"
         for link in span.links:
-            for key in self._keys(link.attributes):
+            for key in self.keys_of(link.attributes):
                 yield f"a link's attribute {key}"
         scope = span.instrumentation_scope
         if scope is not None and (self.holds(scope.name) or self.holds(scope.attributes)):
             yield "the instrumentation scope"
 
-    def _keys(self, attributes: Mapping[str, Any] | None) -> Iterator[str]:
+    def keys_of(self, attributes: Mapping[str, Any] | None) -> Iterator[str]:
+        """Gives the keys of attributes under which the canary stands."""
         for key, value in (attributes or {}).items():
             if self.holds(key):
                 yield "(a key that holds it)"

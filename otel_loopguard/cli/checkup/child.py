@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import msgspec
-from opentelemetry import trace
+from opentelemetry import _logs, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_loopguard.cli import checkup
-from otel_loopguard.cli.checkup import Check, Diagnosis, connection, installed, pipeline, sounding
+from otel_loopguard.cli.checkup import Check, Diagnosis, connection, installed, log_sounding, pipeline, sounding
 from otel_loopguard.cli.checkup.trial import Line, Request
 from otel_loopguard.cli.terminal import safe
 from otel_loopguard.digest import NameKind, looks_like_name
@@ -229,6 +229,9 @@ def _look(request: Request, report: _Report, provider: TracerProvider) -> None:
     report.part("its limits", Check.LIMITS, pipeline.limits, provider)
     others = Boundary(_LOGGER)
     report.part("the canary", Check.CANARY, sounding.sound, provider, others, request.all_processors)
+    if request.own:
+        logs = _logs.get_logger_provider()
+        report.part("the log canary", Check.LOGS, log_sounding.sound_logs, logs, others, request.all_processors)
     if request.own and request.endpoints:
         report.part("its endpoints", Check.CONNECTION, _endpoints, parts)
 

@@ -61,17 +61,18 @@ def _parts(one: SpanProcessor, around: tuple[SpanProcessor, ...], top: SpanProce
     if id(one) in seen or len(around) >= MAX_DEPTH:
         return
     seen.add(id(one))
-    exporters = tuple(_held(one, SpanExporter))
+    exporters = tuple(held_by(one, SpanExporter))
     named = getattr(one, "span_exporter", None)
     if isinstance(named, SpanExporter) and not any(named is held for held in exporters):
         exporters = (named, *exporters)
     yield Part(one, around, top, exporters)
     if not isinstance(one, BatchSpanProcessor | SimpleSpanProcessor | LoopGuardSpanProcessor):
-        for held in _held(one, SpanProcessor):
+        for held in held_by(one, SpanProcessor):
             yield from _parts(held, (*around, one), top, seen)
 
 
-def _held(one: object, kind: Any) -> Iterator[Any]:
+def held_by(one: object, kind: Any) -> Iterator[Any]:
+    """Gives what an object holds of a kind, in its own attributes or in a list there."""
     for value in list(getattr(one, "__dict__", {}).values()):
         if isinstance(value, kind):
             yield value
@@ -84,7 +85,7 @@ def inner_exporter(exporter: SpanExporter) -> SpanExporter:
     for _ in range(MAX_DEPTH):
         if not isinstance(exporter, LoopGuardSpanExporter):
             break
-        exporter = next(_held(exporter, SpanExporter), exporter)
+        exporter = next(held_by(exporter, SpanExporter), exporter)
     return exporter
 
 

@@ -37,7 +37,7 @@ MAX_PLACES: Final = 12
 """Places that are named for one exporter; the rest are counted. Source: one line that can still be read."""
 MAX_SPANS: Final = 3
 """Spans that are named for one place."""
-_QUIET: Final = ("opentelemetry.sdk.", "otel_loopguard.", "openinference.", "logfire.")
+QUIET: Final = ("opentelemetry.sdk.", "otel_loopguard.", "openinference.", "logfire.")
 """Packages whose processors send nothing but through exporters."""
 _MARK: Final = "otel_loopguard.canary"
 _STRICT: Final = (ContentRule.DROP_ALL, ContentRule.DROP_TOOL, ContentRule.KEEP)
@@ -122,11 +122,12 @@ def sound(provider: TracerProvider, boundary: Boundary, everything: bool) -> Ite
     )
     for run in shapes():
         boundary.run("canary", _play, ours, canary, run, otherwise=None)
-    if not boundary.run("flush", multi.force_flush, FLUSH_MS, otherwise=False):
+    # One by one: at the first that does not answer, which is the SDK's own default, a list of processors stops.
+    if any(boundary.run("flush", part.processor.force_flush, FLUSH_MS, otherwise=False) is False for part in parts):
         yield checkup.note(Check.CANARY, f"not everything was handed to exporters within {FLUSH_MS / 1000:.0f} s")
     rule = _rule(part.processor for part in parts if part.ours)
     for recorder, outer in recorders:
-        yield from _told(recorder, _strictest(rule, _rule([outer])), digests=rule is not None)
+        yield from _told(recorder, strictest(rule, _rule([outer])), digests=rule is not None)
 
 
 def _lend(
@@ -146,7 +147,7 @@ def _lend(
             else:
                 left_out[id(part.top)] = part.top
         known = isinstance(part.processor, BatchSpanProcessor | SimpleSpanProcessor) and part.exporters
-        if not known and not everything and not f"{type(part.processor).__module__}.".startswith(_QUIET):
+        if not known and not everything and not f"{type(part.processor).__module__}.".startswith(QUIET):
             left_out[id(part.top)] = part.top
     out = {id(exporter) for part in parts if id(part.top) in left_out for exporter in part.exporters}
     watched = [(recorder, outer) for recorder, outer in recorders.values() if id(outer) not in out]
@@ -195,11 +196,12 @@ def _rule(holders: Any) -> ContentRule | None:
         cleaner = getattr(getattr(one, "_settings", one), "cleaner", None) or getattr(one, "_cleaner", None)
         rule = getattr(cleaner, "rule", None)
         if isinstance(rule, ContentRule):
-            found = _strictest(found, rule)
+            found = strictest(found, rule)
     return found
 
 
-def _strictest(one: ContentRule | None, other: ContentRule | None) -> ContentRule | None:
+def strictest(one: ContentRule | None, other: ContentRule | None) -> ContentRule | None:
+    """Returns the rule that removes more; None stands for no rule."""
     given = [rule for rule in (one, other) if rule is not None]
     return min(given, key=_STRICT.index) if given else None
 

@@ -26,6 +26,7 @@ _KINDS: Final[Mapping[str, Check]] = {
     "the SDK": Check.REMOVAL,
     "your set-up code": Check.SETUP,
     "the canary": Check.CANARY,
+    "the log canary": Check.LOGS,
 }
 
 
