@@ -28,8 +28,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 
 from otel_loopguard import LoopGuardLogRecordExporter, LoopGuardLogRecordProcessor, LoopGuardSpanProcessor, dialects
 from otel_loopguard.cli.checkup import Diagnosis, Level, child, pipeline
-from otel_loopguard.cli.checkup.canary import every_key, shapes
 from otel_loopguard.cli.checkup.log_sounding import sound_logs
+from otel_loopguard.cli.checkup.shapes import every_key, shapes
 from otel_loopguard.cli.checkup.trial import Line, Request
 from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor.boundary import Boundary

@@ -22,8 +22,9 @@ from opentelemetry.sdk.resources import Resource
 
 from otel_loopguard.cli import checkup
 from otel_loopguard.cli.checkup import Check, Diagnosis
-from otel_loopguard.cli.checkup.canary import Canary, every_key
+from otel_loopguard.cli.checkup.canary import HERE, Canary
 from otel_loopguard.cli.checkup.pipeline import held_by, name_of
+from otel_loopguard.cli.checkup.shapes import every_key
 from otel_loopguard.cli.checkup.sounding import FLUSH_MS, MAX_PLACES, QUIET, strictest
 from otel_loopguard.cli.terminal import safe
 from otel_loopguard.cli.words import counted
@@ -34,7 +35,6 @@ from otel_loopguard.processor.logs import LoopGuardLogRecordExporter, LoopGuardL
 
 _MARK: Final = "otel_loopguard.canary"
 _TOOL: Final = "loopguard_doctor.tool"
-_HERE: Final = "CANARY"
 _ADD: Final = (
     "add LoopGuardLogRecordProcessor before the processors that export, or put LoopGuardLogRecordExporter around this "
     "exporter"
@@ -44,13 +44,13 @@ _RECORDS: Final[Sequence[tuple[str, str, Mapping[str, Any], Any]]] = (
     (
         "opentelemetry.util.genai.handler",
         "gen_ai.client.inference.operation.details",
-        {"gen_ai.input.messages": _MESSAGES, "gen_ai.output.messages": _MESSAGES, "gen_ai.system_instructions": _HERE},
+        {"gen_ai.input.messages": _MESSAGES, "gen_ai.output.messages": _MESSAGES, "gen_ai.system_instructions": HERE},
         None,
     ),
-    ("agent_framework", "gen_ai.user.message", {"gen_ai.system": "openai"}, {"content": _HERE}),
-    ("gcp.vertex.agent", "gen_ai.choice", {"gen_ai.system": "gemini"}, {"content": {"parts": [{"text": _HERE}]}}),
-    ("strands.telemetry.tracer", "gen_ai.tool.message", {"gen_ai.tool.name": _HERE, _TOOL: True}, {"content": _HERE}),
-    ("opentelemetry.instrumentation.genai.langchain", "gen_ai.tool.message", {**every_key(), _TOOL: True}, _HERE),
+    ("agent_framework", "gen_ai.user.message", {"gen_ai.system": "openai"}, {"content": HERE}),
+    ("gcp.vertex.agent", "gen_ai.choice", {"gen_ai.system": "gemini"}, {"content": {"parts": [{"text": HERE}]}}),
+    ("strands.telemetry.tracer", "gen_ai.tool.message", {"gen_ai.tool.name": HERE, _TOOL: True}, {"content": HERE}),
+    ("opentelemetry.instrumentation.genai.langchain", "gen_ai.tool.message", {**every_key(), _TOOL: True}, HERE),
 )
 """Scope, event name, attributes and body of records that GenAI instrumentations emit."""
 

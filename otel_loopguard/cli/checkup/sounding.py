@@ -26,8 +26,9 @@ from opentelemetry.trace import Status, StatusCode
 from otel_loopguard import attributes as attr
 from otel_loopguard.cli import checkup
 from otel_loopguard.cli.checkup import Check, Diagnosis
-from otel_loopguard.cli.checkup.canary import Canary, Place, Shape, shapes
+from otel_loopguard.cli.checkup.canary import Canary, Place
 from otel_loopguard.cli.checkup.pipeline import Part, inner_exporter, name_of, parts_of
+from otel_loopguard.cli.checkup.shapes import Shape, shapes
 from otel_loopguard.cli.words import counted
 from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor.boundary import Boundary
