@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import socket
@@ -16,6 +17,7 @@ from textwrap import dedent
 from typing import Any, Final
 
 import msgspec
+import pytest
 from opentelemetry.sdk.trace import (
     ReadableSpan,
     SpanProcessor,
@@ -23,6 +25,7 @@ from opentelemetry.sdk.trace import (
 )
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from otel_loopguard.cli import main
 from otel_loopguard.cli.checkup import Check, Diagnosis, Level, sounding
 from otel_loopguard.processor.boundary import Boundary
 
@@ -50,7 +53,25 @@ def clean_environ(**more: str) -> dict[str, str]:
 
 
 def doctor(*arguments: str, cwd: Path, **environ: str) -> tuple[int, list[Diagnosis]]:
-    """Runs the command as a user does; it says nothing but diagnoses."""
+    """Runs the command in this process; it says nothing but diagnoses."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name in os.environ.keys() - clean_environ().keys():
+            patch.delenv(name)
+        for name, value in clean_environ(**environ).items():
+            patch.setenv(name, value)
+        code = main(["doctor", "--json", *arguments])
+    assert ("", False) == (err.getvalue(), SECRET in out.getvalue())
+    return code, [msgspec.json.decode(line, type=Diagnosis) for line in out.getvalue().splitlines()]
+
+
+def doctor_apart(*arguments: str, cwd: Path, **environ: str) -> tuple[int, list[Diagnosis]]:
+    """Runs the command as a user does."""
     ended = subprocess.run(  # noqa: S603 - our own command line
         [sys.executable, "-m", "otel_loopguard", "doctor", "--json", *arguments],
         cwd=cwd,

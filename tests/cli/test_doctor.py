@@ -24,6 +24,7 @@ from tests.cli.doctoring import (
     SECRET,
     clean_environ,
     doctor,
+    doctor_apart,
     free_port,
     of,
     package,
@@ -40,7 +41,7 @@ OTLP: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 
 def test_nothing_wrong(tmp_path: Path) -> None:
     """In a fresh environment nothing is worse than skipped, every check is made but the application's own."""
-    code, found = doctor(cwd=tmp_path)
+    code, found = doctor_apart(cwd=tmp_path)
     assert (ExitCode.DONE, []) == (code, of(found, Check.CANARY, Level.LEAK))
     assert set(Check) - {Check.PROCESSORS, Check.EXPORTERS, Check.LOGS} == {one.check for one in found}
     assert [] == [one for one in found if one.level in (Level.PROBLEM, Level.LEAK)]
@@ -74,7 +75,7 @@ def test_set_up_that_is_right(tmp_path: Path) -> None:
 def test_without_the_processor_content_leaks(tmp_path: Path) -> None:
     """The canary is seen at the exporter, told by place, and the exit code says so."""
     text = GOOD.replace("provider.add_span_processor(LoopGuardSpanProcessor())", "")
-    code, found = doctor("--script", str(write(tmp_path / "app.py", text)), "--no-connection", cwd=tmp_path)
+    code, found = doctor_apart("--script", str(write(tmp_path / "app.py", text)), "--no-connection", cwd=tmp_path)
     assert ExitCode.LEAK == code
     (leak,) = of(found, Check.CANARY, Level.LEAK)
     assert "attribute gen_ai.tool.call.arguments" in leak.what
@@ -228,7 +229,7 @@ def test_sdk_that_cannot_be_imported(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     for one in (folder.parent.parent, folder.parent, folder):
         (one / "__init__.py").touch()
-    code, found = doctor("--no-connection", cwd=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    code, found = doctor_apart("--no-connection", cwd=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert ExitCode.UNWELL == code
     assert [True] == ["cannot be imported" in one.what for one in of(found, Check.REMOVAL, Level.PROBLEM)]
 
@@ -386,12 +387,12 @@ def test_recording_in_a_real_environment(tmp_path: Path) -> None:
     package(tmp_path, "opentelemetry-instrumentation-genai-langchain", "1.3b0")
     (tmp_path / "broken-1.0.dist-info").mkdir()
     path = f"{ROOT}{os.pathsep}{tmp_path}"
-    code, found = doctor("--no-connection", cwd=tmp_path, PYTHONPATH=path)
+    code, found = doctor_apart("--no-connection", cwd=tmp_path, PYTHONPATH=path)
     (told,) = of(found, Check.RECORDING)
     assert (ExitCode.UNWELL, Level.PROBLEM) == (code, told.level)
     assert told.what.startswith("langchain-core 1.8.3, opentelemetry-instrumentation-genai-langchain 1.3b0")
     write(tmp_path / "app.py", f"import os\nos.environ['{GENAI}'] = 'SPAN_ONLY'\n{dedent(GOOD)}")
-    code, found = doctor("--app", "app", "--no-connection", cwd=tmp_path, PYTHONPATH=path)
+    code, found = doctor_apart("--app", "app", "--no-connection", cwd=tmp_path, PYTHONPATH=path)
     assert (ExitCode.DONE, [Level.OK]) == (code, [one.level for one in of(found, Check.RECORDING)])
 
 
