@@ -39,7 +39,9 @@ NAME_KEYS: Final[Mapping[str, NameKind]] = {
         NameKind.TOOL,
     ),
     **dict.fromkeys(
-        (attr.TOOL_CALL_ID, *attr.OPENINFERENCE_CALL_IDS, attr.VERCEL_CALL_ID, attr.JSONRPC_ID), NameKind.CALL_ID
+        # `id`: of a call, on the events of Strands
+        (attr.TOOL_CALL_ID, *attr.OPENINFERENCE_CALL_IDS, attr.VERCEL_CALL_ID, attr.JSONRPC_ID, "id"),
+        NameKind.CALL_ID,
     ),
     **dict.fromkeys(
         (

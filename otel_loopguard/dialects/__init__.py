@@ -21,6 +21,7 @@ from otel_loopguard.dialects import (
     openai_agents,
     openinference,
     openllmetry,
+    payload,
     pydantic_ai,
     strands,
     vercel_legacy,
@@ -28,7 +29,17 @@ from otel_loopguard.dialects import (
 from otel_loopguard.dialects.reading import Dialect, Reading
 from otel_loopguard.model import Span
 
-__all__ = ["BY_KEY", "BY_NAME", "BY_SCOPE", "TELLING_KEYS", "Dialect", "Reading", "content_keys", "read"]
+__all__ = [
+    "BY_KEY",
+    "BY_NAME",
+    "BY_SCOPE",
+    "PLACEHOLDERS",
+    "TELLING_KEYS",
+    "Dialect",
+    "Reading",
+    "content_keys",
+    "read",
+]
 
 BY_NAME: Final[Mapping[str, Dialect]] = {
     attr.DECISION_SPAN: loopguard.read,
@@ -113,6 +124,10 @@ TELLING_KEYS: Final = frozenset(
     }
 )
 """Keys of which a span carries one at least, if any dialect knows it by other than its name or its scope."""
+
+
+PLACEHOLDERS: Final = payload.PLACEHOLDERS | openinference.PLACEHOLDERS | openllmetry.PLACEHOLDERS
+"""Constants in the place of a name: read as no name, so they are shown as they are and never digested."""
 
 
 def content_keys() -> frozenset[str]:

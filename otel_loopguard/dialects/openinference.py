@@ -54,7 +54,7 @@ _TEXT: Final = re.compile(
     re.ASCII,
 )
 _NO_ANSWER: Final = frozenset({"", "null", "{}", "[]", '""', "None", "__REDACTED__"})
-_PLACEHOLDERS: Final = frozenset({"Agent workflow", "unknown_agent"})
+PLACEHOLDERS: Final = frozenset({"Agent workflow", "unknown_agent"})
 """Names that the frameworks and instrumentations read here give where they know none."""
 
 
@@ -165,7 +165,7 @@ def _agent(span: Span, role: Role, framework: Framework, metadata: Mapping[str, 
     if role is Role.WORKFLOW and framework is Framework.OPENAI_AGENTS:
         candidates.append(span.name)
     names = (payload.name_or_none(name) for name in candidates)
-    return next((name for name in names if name is not None and name not in _PLACEHOLDERS), None)
+    return next((name for name in names if name is not None and name not in PLACEHOLDERS), None)
 
 
 def _answer(span: Span, framework: Framework) -> tuple[bool | None, TerminationReason | None]:

@@ -63,7 +63,8 @@ _OPERATIONS: Final = {
     "create_agent": Role.SETUP,
     "execute_tool": Role.TOOL,
 }
-_PLACEHOLDERS: Final = frozenset({"Agent Workflow", "crew"})
+PLACEHOLDERS: Final = frozenset({"Agent Workflow", "crew"})
+"""Names that the instrumentations read here give where they know none."""
 
 
 def read(span: Span) -> Reading | None:
@@ -136,7 +137,7 @@ def _agent(span: Span, role: Role) -> str | None:
     elif role is Role.WORKFLOW:
         candidates.append(attributes.get(attr.TRACELOOP_WORKFLOW))
     names = (payload.name_or_none(name) for name in candidates)
-    return next((name for name in names if name is not None and name not in _PLACEHOLDERS), None)
+    return next((name for name in names if name is not None and name not in PLACEHOLDERS), None)
 
 
 def _answer(span: Span) -> tuple[bool | None, TerminationReason | None]:

@@ -247,12 +247,13 @@ def text_or_none(value: Value) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-_PLACEHOLDERS: Final = frozenset({"", "unknown", "OpenAI Agent", "<not specified>", "None", "null"})
+PLACEHOLDERS: Final = frozenset({"", "unknown", "OpenAI Agent", "<not specified>", "None", "null"})
+"""What frameworks write in a name's place where they have none."""
 
 
 def name_or_none(value: Value) -> str | None:
     """Returns a name, or None for what frameworks write where they have none (`OpenAI Agent`, `unknown`)."""
-    return value if isinstance(value, str) and value not in _PLACEHOLDERS else None
+    return value if isinstance(value, str) and value not in PLACEHOLDERS else None
 
 
 def unwrap(content: Content, *names: str) -> Content:

@@ -13,7 +13,7 @@ from typing import Final
 
 from otel_loopguard import keys as key_sources
 from otel_loopguard.content import NAME_KEYS, Checked, KeyKind, kind_of_key
-from otel_loopguard.dialects import Reading
+from otel_loopguard.dialects import PLACEHOLDERS, Reading
 from otel_loopguard.digest import Key, Keyring, NameKind, checked_name, looks_like_name
 from otel_loopguard.model import Value
 
@@ -57,7 +57,9 @@ def names_of(keyring: Keyring, trace_id: str) -> Checked:
     """
 
     def checked(name: str, kind: NameKind) -> str:
-        return name if looks_like_name(name, kind=kind) else checked_name(name, keyring.for_trace(trace_id), kind=kind)
+        if name in PLACEHOLDERS or looks_like_name(name, kind=kind):
+            return name
+        return checked_name(name, keyring.for_trace(trace_id), kind=kind)
 
     return checked
 

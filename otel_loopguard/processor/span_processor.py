@@ -307,14 +307,17 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             self._note_cleaned()
 
     def _clean_text(self, span: ReadableSpan, node: Node) -> None:
-        """Takes the text of errors off a span above or below one that a dialect knows: it may be a tool's."""
+        """Takes the text of errors off a span that may have got a tool's.
+
+        Such are spans above or below one that a dialect knows, and those below a span that held such a one before.
+        """
         rule = self._settings.cleaner.rule
         if rule is ContentRule.KEEP:
             return
         if rule is ContentRule.DROP_TOOL:
-            if node.inside_tool or any(one.is_known(Role.TOOL) for one in node.above()):
+            if node.inside_tool or any(one.inside_tool or one.is_known(Role.TOOL) for one in node.above()):
                 self._drop_error_text(span)
-        elif node.inside or any(one.is_known() for one in node.above()):
+        elif node.inside or any(one.inside or one.is_known() for one in node.above()):
             self._drop_error_text(span)
 
     def _drop_error_text(self, span: ReadableSpan) -> None:

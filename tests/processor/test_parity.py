@@ -23,7 +23,7 @@ from otel_loopguard.model import CallRecord, Finding, Span, SpanFacts, Verdict
 from otel_loopguard.policy import ContentRule, Policy
 from otel_loopguard.processor.finding import FindingEvent
 from otel_loopguard.replay import Replay, RunReport
-from otel_loopguard.tracker import Tracker
+from otel_loopguard.tracker import Observation, Tracker
 from tests.detectors.variants import placed, spans_can_carry, spans_of
 from tests.dialects import captures
 from tests.processor.playing import Late
@@ -161,6 +161,30 @@ def test_what_is_compared_holds_findings() -> None:
         for finding in report.verdict.findings
     }
     assert len(in_cases) > 10
+
+
+@pytest.mark.parametrize("name", captures.names())
+def test_each_span_tells_the_same(name: str) -> None:
+    """Role, agent, turn, ending, digests, classes: what a receiver reads of each span is what the raw one said."""
+    reader = FactsReader(policies.default(), Keyring(KEY).for_trace)
+    spans = {(span.trace_id, span.span_id): span for span in captures.spans(name)}
+    for left in read_back(send(spans.values(), scope=Scope.TRACE).behind):
+        expected, found = reader.of_span(spans[left.trace_id, left.span_id]), reader.of_span(left)
+        assert without_order(expected) == without_order(found)
+
+
+def without_order(facts: SpanFacts) -> SpanFacts:
+    """Facts without what only a processor can say of a span, and what the SDK has no way to set.
+
+    Likenesses stay in the process. A call's failure is in its outcome, whether or not its span's status says it.
+    """
+    call = facts.call
+    if call is not None:
+        alone = {name: None for name in Observation.__struct_fields__ if name in call.__struct_fields__}
+        call = msgspec.structs.replace(call, **alone, likenesses=None)
+    order = dict.fromkeys(("producer", "sequence", "started", "run_calls"))
+    failed = facts.failed and call is None
+    return msgspec.structs.replace(facts, **order, call=call, failed=failed, dropped_attributes=False)
 
 
 def test_spans_of_one_call_are_counted_once() -> None:
