@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
 from weakref import WeakMethod
 
 from opentelemetry.sdk.trace import SpanProcessor
+from opentelemetry.trace import Status
 
 from otel_loopguard.digest import NameKind, looks_like_name
 
@@ -27,6 +29,8 @@ _Given = TypeVarTuple("_Given")
 _Got = TypeVar("_Got")
 
 _PACKAGE: Final = __name__.partition(".")[0] + "."
+_BARE: Final = (MappingProxyType[str, Any]({}), (), (), "unreadable", Status())
+"""What is left of a span that cannot even be emptied: attributes, events, links, name, status."""
 
 
 class Boundary:
@@ -41,7 +45,8 @@ class Boundary:
     def __init__(self, logger: Logger) -> None:
         self._logger = logger
         self._counts: dict[str, int] = {}
-        self._lock = threading.Lock()
+        # Re-entered where a signal handler or the garbage collector ends a span while a failure is counted.
+        self._lock = threading.RLock()
         if hasattr(os, "register_at_fork"):
             renew = WeakMethod(self._renew)
             os.register_at_fork(after_in_child=lambda: (found := renew()) and found())
@@ -88,7 +93,10 @@ class Boundary:
 
     def _renew(self) -> None:
         # The lock may have been held, at the fork, by a thread that does not exist here.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+
+
+# ruff: noqa: SLF001 - what is stored on a span without a call
 
 
 class GuardedSpanProcessor(SpanProcessor):
@@ -106,15 +114,26 @@ class GuardedSpanProcessor(SpanProcessor):
         try:
             self.started(span)
         except Exception as error:  # noqa: BLE001 - this is the boundary
-            self.boundary.caught("start", error)
+            try:  # noqa: SIM105 - no call that can be spared: there may be no stack left
+                self.boundary.caught("start", error)
+            except Exception:  # noqa: BLE001, S110 - nor can it be counted
+                pass
 
     def _on_ending(self, span: Span) -> None:
         """Called by the SDK on the thread that ends a span, before any processor's `on_end`."""
         try:
             self.ending(span)
         except Exception as error:  # noqa: BLE001 - this is the boundary
-            self.boundary.caught("end", error)
-            self.boundary.run("empty", self.emptied, span, otherwise=None)
+            try:
+                self.boundary.caught("end", error)
+                self.emptied(span)
+            except Exception as second:  # noqa: BLE001 - the same
+                # Not a single call: there may be no stack left for one.
+                span._attributes, span._events, span._links, span._name, span._status = _BARE
+                try:  # noqa: SIM105
+                    self.boundary.caught("empty", second)
+                except Exception:  # noqa: BLE001, S110
+                    pass
 
     def on_ending(self, span: Span) -> None:
         """The specification's name for the hook, for an SDK that calls it so."""
@@ -125,8 +144,16 @@ class GuardedSpanProcessor(SpanProcessor):
         try:
             self.ended(span)
         except Exception as error:  # noqa: BLE001 - this is the boundary
-            self.boundary.caught("end", error)
-            self.boundary.run("empty", self.emptied, span, otherwise=None)
+            try:
+                self.boundary.caught("end", error)
+                self.emptied(span)
+            except Exception as second:  # noqa: BLE001 - the same
+                # Not a single call: there may be no stack left for one.
+                span._attributes, span._events, span._links, span._name, span._status = _BARE
+                try:  # noqa: SIM105
+                    self.boundary.caught("empty", second)
+                except Exception:  # noqa: BLE001, S110
+                    pass
 
     def started(self, span: Span) -> None:
         """Takes note of a span that starts."""

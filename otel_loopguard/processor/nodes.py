@@ -1,8 +1,9 @@
 """The spans that started in this process not long ago, and which stands above which.
 
-Invariants: bounded whatever the application does: spans that were not used lately are forgotten, and counted. A span is
-kept only until it ends. No lock: every step is one operation of a dictionary, so that a start in one thread never waits
-for an end in another, and a fork leaves nothing held. Most spans are no agent's: of them only a number is kept.
+Invariants: bounded whatever the application does: spans that were not used lately are forgotten, and counted. No span
+is kept alive: one that is never ended is gone when the application lets it go. No lock: every step is one operation of
+a dictionary, so that a start in one thread never waits for an end in another, and a fork leaves nothing held. Most
+spans are no agent's: of them only a number is kept.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from typing import Final, TypeAlias
+from weakref import ref
 
 from opentelemetry.sdk.trace import ReadableSpan, Span
 
@@ -55,26 +57,27 @@ class Held:
 class Node:
     """One span that matters: a tool's, an agent's, a model's, or one above them.
 
-    `started` numbers starts in this process. `span` is None once it ended. `inside` is True from when a span that a
-    dialect knows ended below it, `cleaned` is what was put on it in place of its attributes; `layers`: what spans of
-    the same call said that ended within it.
+    `started` numbers starts in this process. `inside` is True from when a span that a dialect knows ended below it, and
+    where one may stand above or below it that was not seen; `cleaned` is what was put on it in place of its attributes;
+    `layers`: what spans of the same call said that ended within it; `depth`: at least how many nodes stand above it.
     """
 
     __slots__ = (
         "_attributes",
         "_held",
+        "_span",
         "cleaned",
+        "depth",
         "inside",
         "inside_tool",
         "layers",
         "parent",
-        "span",
         "started",
         "trace_id",
     )
 
     def __init__(self, span: Span | None, parent: Node | None, trace_id: int, started: int) -> None:
-        self.span = span
+        self._span = _no_span if span is None else ref(span)
         self.parent = parent
         self.trace_id = trace_id
         self.started = started
@@ -83,6 +86,16 @@ class Node:
         self.layers: tuple[SpanFacts, ...] = ()
         self._held: Held | None = None
         self._attributes = -1
+        self.depth = 0
+        if parent is not None:
+            self.depth = parent.depth + 1
+            if self.depth > 2 * MAX_DEPTH:
+                self._cut()
+
+    @property
+    def span(self) -> Span | None:
+        """The span, until it ended or nobody held it any more."""
+        return self._span()
 
     def held(self) -> Held | None:
         """Returns what the span says of itself; read again as long as it is open and was given more attributes."""
@@ -98,7 +111,7 @@ class Node:
         """The span is ending, and this is what it says in the end."""
         held = self._held
         self._held = Held(reading, scope, None if held is None else held.run_id)
-        self.span = None
+        self._span = _no_span
 
     def hold(self, *layers: SpanFacts) -> None:
         """Spans of the same call ended within this one; only open spans keep what they say."""
@@ -107,7 +120,7 @@ class Node:
 
     def end(self, cleaned: object) -> None:
         """The span ended, and `cleaned` is what was put on it: what it was known to say stays, the span does not."""
-        self.cleaned, self.span, self.layers = cleaned, None, ()
+        self.cleaned, self._span, self.layers = cleaned, _no_span, ()
 
     def is_known(self, role: Role | None = None) -> bool:
         """Tells whether a dialect knows the span, as far as it has come; and as of this role, if one is given."""
@@ -130,8 +143,26 @@ class Node:
                 return
             node.inside, node.inside_tool = True, tool
 
+    def distrust(self) -> None:
+        """Something near it was not seen: take it for a span above a tool's."""
+        self.inside = self.inside_tool = True
 
-_Entry: TypeAlias = "Node | tuple[Span, int] | int"
+    def _cut(self) -> None:
+        """Lets go of what is too far up to be looked at: each span may be the next one's parent, for ever."""
+        node = self
+        for depth in range(MAX_DEPTH, 0, -1):
+            node.depth = depth
+            if node.parent is None:
+                return
+            node = node.parent
+        node.depth, node.parent = 0, None
+
+
+def _no_span() -> None:
+    """Stands for the reference to a span that ended."""
+
+
+_Entry: TypeAlias = "Node | tuple[ref[Span], int] | int"
 """A node; a span that is open and of which nothing was asked yet, with its number; or, of one that ended without
 anything being asked, the span id of its parent (0: none)."""
 
@@ -152,7 +183,7 @@ class Nodes:
 
     def start(self, span: Span) -> None:
         """Takes note of a span that starts."""
-        self._recent.add(span.context.span_id, (span, next(self._numbers)))
+        self._recent.add(span.context.span_id, (ref(span), next(self._numbers)))
 
     def pass_over(self, span: ReadableSpan) -> bool:
         """A span that tells nothing ends; returns False where something has been asked of it, or its start not seen."""
@@ -177,7 +208,8 @@ class Nodes:
         if node is None:
             above = None if parent is None or parent.is_remote else self._find(parent.span_id, trace_id)
             node = Node(None, above, trace_id, next(self._numbers))
-            self._recent.latest[span_id] = node
+            node.distrust()
+            self._recent.add(span_id, node)
         return node
 
     def _find(self, span_id: int, trace_id: int, depth: int = 0) -> Node | None:
@@ -193,12 +225,15 @@ class Nodes:
         if isinstance(entry, int):
             node = Node(None, self._find(entry, trace_id, depth + 1) if entry else None, trace_id, 0)
         else:
-            span, started = entry
-            context, parent = span.context, span.parent
-            if context.trace_id != trace_id:
+            span, started = entry[0](), entry[1]
+            if span is None or span.context.trace_id != trace_id:
                 return None
-            local = parent is not None and not parent.is_remote
-            above = self._find(parent.span_id, trace_id, depth + 1) if local and parent is not None else None
+            parent, above = span.parent, None
+            is_local = parent is not None and not parent.is_remote
+            if parent is not None and is_local:
+                above = self._find(parent.span_id, trace_id, depth + 1)
             node = Node(span if span.end_time is None else None, above, trace_id, started)
+            if is_local and above is None:
+                node.distrust()
         recent.latest[span_id] = node
         return node

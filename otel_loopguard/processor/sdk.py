@@ -47,6 +47,7 @@ def is_plain(span: ReadableSpan, plain: set[str], names: frozenset[str], scopes:
         isinstance(held, BoundedAttributes)
         and plain.issuperset(held._dict)
         and not events
+        and not span._links
         and span._status.description is None
         and span._name not in names
         and (scope is None or scope.name not in scopes)
@@ -121,8 +122,10 @@ def _like(held: object, attributes: Mapping[str, Value]) -> Mapping[str, Value]:
 
 
 def has_text(span: ReadableSpan) -> bool:
-    """Tells whether a span carries events, or a text beside its status code."""
-    return bool(span._events) or span._status.description is not None
+    """Tells whether a span carries events, links that say something, or a text beside its status code."""
+    if span._events or span._status.description is not None:
+        return True
+    return bool(span._links) and any(link.attributes for link in span._links)
 
 
 def changed_events(

@@ -133,7 +133,10 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         if hasattr(os, "register_at_fork"):
             renew = weakref.WeakMethod(self._renew)
             os.register_at_fork(after_in_child=lambda: (found := renew()) and found())
-        _say_what_is_removed(self._settings.cleaner.rule, self._keyring, remove_only=remove_only)
+        rule = self._settings.cleaner.rule
+        self.boundary.run(
+            "log", lambda: _say_what_is_removed(rule, self._keyring, remove_only=remove_only), otherwise=None
+        )
 
     # --- the application's side -----------------------------------------------------------------------------
 
@@ -186,7 +189,8 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         if node.cleaned is attributes:
             return
         if node.cleaned is None:
-            if not sdk.is_plain(span, self._settings.cleaner.plain, _NAMES, _SCOPES):
+            is_plain = sdk.is_plain(span, self._settings.cleaner.plain, _NAMES, _SCOPES)
+            if not is_plain and (attributes or sdk.has_text(span)):
                 self._note_late()
             self._look_at(span)
         elif self._settings.cleaner.rule is ContentRule.DROP_ALL:
@@ -199,6 +203,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
 
     def _look_at(self, span: ReadableSpan) -> None:
         node = self._nodes.of(span)
+        node.cleaned = _NOTHING  # whatever comes of it, once is enough
         self._process(span, node, sdk.mapping_of(span))
         node.end(sdk.mapping_of(span))
 
@@ -300,10 +305,14 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         return attributes if kept is None else kept
 
     def _clean_events(self, span: ReadableSpan, cleaner: Cleaner, checked: Checked) -> None:
-        """Takes content off the events of a span that no dialect knows: models' messages, wherever they are."""
+        """Takes content off events and links of a span that no dialect knows: models' messages, wherever they are."""
         events = sdk.changed_events(span, lambda held: cleaner.without_content(held, checked, known=False))
         if events is not None:
             sdk.put_events(span, events)
+        links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=False))
+        if links is not None:
+            sdk.put_links(span, links)
+        if events is not None or links is not None:
             self._note_cleaned()
 
     def _clean_text(self, span: ReadableSpan, node: Node) -> None:
@@ -415,10 +424,13 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             self._tallies.late += 1
         if not self._warned:
             self._warned = True
-            _LOGGER.warning(
+            self.boundary.run(
+                "log",
+                _LOGGER.warning,
                 "content was still on a span in on_end, where exporters registered earlier may have seen it: something "
                 "wraps this processor without passing on _on_ending. Add it to the SDK's provider itself: "
-                "otel_loopguard.install(provider)"
+                "otel_loopguard.install(provider)",
+                otherwise=None,
             )
 
     def _counts(self) -> Counts:
