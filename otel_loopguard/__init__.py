@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from otel_loopguard.processor.exporter import LoopGuardSpanExporter
     from otel_loopguard.processor.finding import FindingEvent
     from otel_loopguard.processor.install import install
+    from otel_loopguard.processor.install_logs import install_logs
     from otel_loopguard.processor.logs import LoopGuardLogRecordExporter, LoopGuardLogRecordProcessor
     from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
 
@@ -24,6 +25,7 @@ __all__ = [
     "LoopGuardSpanExporter",
     "LoopGuardSpanProcessor",
     "install",
+    "install_logs",
 ]
 
 _HOME: Final = {
@@ -33,6 +35,7 @@ _HOME: Final = {
     "LoopGuardSpanExporter": "exporter",
     "LoopGuardSpanProcessor": "span_processor",
     "install": "install",
+    "install_logs": "install_logs",
 }
 """Module of `processor` that each public name stands in."""
 

@@ -1,32 +1,36 @@
-"""Adds the processor to the provider that an application has, wherever that is wrapped.
+"""Adds the processors to the providers that an application has, wherever those are wrapped.
 
-Invariants: behind a wrapper the SDK's own provider is looked for by its type, never by a vendor's name.
+Invariants: each provider is given one processor of ours, however often it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
 from typing import Any, Final
 
-from opentelemetry import trace
+from opentelemetry import _logs, trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from otel_loopguard.errors import InstallError
+from otel_loopguard.processor.install_logs import install_logs, sdk_logger_provider
 from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
+from otel_loopguard.processor.wrapped import inside
 
-MAX_WRAPPERS: Final = 8
-"""Wrappers looked through, one inside the other."""
+_LOGGER: Final = logging.getLogger("otel_loopguard")
 
 
 def install(provider: trace.TracerProvider | None = None, **options: Any) -> LoopGuardSpanProcessor:
-    """Makes a processor and adds it to a provider.
+    """Makes a processor and adds it to a provider; and cleans the application's log records, if it has a pipeline.
+
+    GenAI instrumentations send prompts and results as log records, too. The logger provider is the one among
+    `options`, or the global one; where that is not the SDK's, or not set, nothing is done about logs.
 
     Args:
         provider: the application's; None for the global one, which must have been set.
         options: as `LoopGuardSpanProcessor` takes them.
 
     Returns:
-        The processor. A provider that has one already is given no second one: the first is returned.
+        The span processor. A provider that has one already is given no second one: the first is returned.
 
     Raises:
         InstallError: there is no provider of the SDK behind what was given.
@@ -41,12 +45,22 @@ def install(provider: trace.TracerProvider | None = None, **options: Any) -> Loo
             "call install() after trace.set_tracer_provider(), or pass the provider"
         )
         raise InstallError(message)
-    for one in getattr(found._active_span_processor, "_span_processors", ()):  # noqa: SLF001 - nothing public tells
-        if isinstance(one, LoopGuardSpanProcessor):
-            return one
-    processor = LoopGuardSpanProcessor(**options)
-    found.add_span_processor(processor)
+    processor = _known(found)
+    if processor is None:
+        processor = LoopGuardSpanProcessor(**options)
+        found.add_span_processor(processor)
+    logs = sdk_logger_provider(options.get("logger_provider") or _logs.get_logger_provider())
+    if logs is not None:
+        try:
+            install_logs(logs, content=processor.content, keys=processor.keyring)
+        except InstallError as error:
+            _LOGGER.warning("%s", error)
     return processor
+
+
+def _known(provider: TracerProvider) -> LoopGuardSpanProcessor | None:
+    held = getattr(provider._active_span_processor, "_span_processors", ())  # noqa: SLF001 - nothing public tells
+    return next((one for one in held if isinstance(one, LoopGuardSpanProcessor)), None)
 
 
 def sdk_provider(provider: object) -> TracerProvider | None:
@@ -55,18 +69,3 @@ def sdk_provider(provider: object) -> TracerProvider | None:
         if isinstance(one, TracerProvider):
             return one
     return None
-
-
-def inside(provider: object, kind: type) -> Iterator[object]:
-    """Gives a provider, then what it wraps of a kind, then what that wraps; each once."""
-    level: list[object] = [provider]
-    seen: set[int] = set()
-    for _ in range(MAX_WRAPPERS):
-        inner: list[object] = []
-        for one in level:
-            if id(one) in seen:
-                continue
-            seen.add(id(one))
-            yield one
-            inner += [held for held in getattr(one, "__dict__", {}).values() if isinstance(held, kind)]
-        level = inner

@@ -13,8 +13,8 @@ from opentelemetry.sdk._logs._internal import SynchronousMultiLogRecordProcessor
 from otel_loopguard.digest import Key, Keyring
 from otel_loopguard.errors import InstallError
 from otel_loopguard.policy import ContentRule
-from otel_loopguard.processor.install import inside
 from otel_loopguard.processor.logs import LoopGuardLogRecordProcessor
+from otel_loopguard.processor.wrapped import inside
 
 
 def install_logs(

@@ -150,6 +150,16 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         """The policy for runs that begin from now on."""
         return self._settings.policy
 
+    @property
+    def content(self) -> ContentRule:
+        """What is removed from the spans of traces that begin from now on."""
+        return self._settings.cleaner.rule
+
+    @property
+    def keyring(self) -> Keyring:
+        """The keys that digests are made with."""
+        return self._keyring
+
     def set_policy(self, policy: Policy) -> None:
         """Uses another policy for traces that begin from now on; a trace keeps the one that it began with."""
         self._settings = _Settings(policy, self._keyring, self._content)

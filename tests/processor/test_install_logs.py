@@ -7,11 +7,14 @@ from opentelemetry import _logs
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs._internal import ConcurrentMultiLogRecordProcessor  # SDK 1.40 has no public name for it
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.trace import TracerProvider
 
 from otel_loopguard.errors import InstallError
 from otel_loopguard.keys import ephemeral_key
 from otel_loopguard.policy import ContentRule
+from otel_loopguard.processor.install import install
 from otel_loopguard.processor.install_logs import install_logs
+from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
 
 CANARY = "canary-2c8b"
 
@@ -88,3 +91,22 @@ def test_processors_that_run_at_the_same_time() -> None:
     with pytest.raises(InstallError, match="put LoopGuardLogRecordExporter around"):
         install_logs(provider, keys=ephemeral_key())
     provider.shutdown()
+
+
+def test_install_cleans_log_records_too() -> None:
+    """Whoever asks for the span processor means the logs of the same instrumentations as well; asked twice, once."""
+    provider, exporter = _provider()
+    spans = TracerProvider(shutdown_on_exit=False)
+    first = install(spans, logger_provider=provider, keys=ephemeral_key())
+    assert first is install(spans, logger_provider=provider)
+    assert [None] == _bodies(provider, exporter)
+
+
+def test_install_says_where_log_records_cannot_be_cleaned(caplog: pytest.LogCaptureFixture) -> None:
+    """A pipeline that hands one record to all processors at once is left alone, and said; spans are cleaned."""
+    logs = LoggerProvider(multi_log_record_processor=ConcurrentMultiLogRecordProcessor(), shutdown_on_exit=False)
+    spans = TracerProvider(shutdown_on_exit=False)
+    assert isinstance(install(spans, logger_provider=logs, keys=ephemeral_key()), LoopGuardSpanProcessor)
+    assert ["put LoopGuardLogRecordExporter around the exporters instead"] == [
+        record.getMessage().rpartition(": ")[2] for record in caplog.records if record.levelname == "WARNING"
+    ]
