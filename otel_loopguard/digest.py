@@ -189,23 +189,31 @@ class Digester:
         """The trace or run id; empty under environment scope."""
         return self._scope_value
 
-    def call(self, tool: str, value: Value, *, identity: Value = None) -> str:
+    def call(self, tool: str, value: Value, *, identity: Value = None, form: bytes | None = None) -> str:
         """Digest a call: tool, identity fields from context, and arguments (null, absent and `{}` are one).
 
         Args:
             tool: the tool's name as the application knows it.
             value: arguments, after the policy's contract has been applied; never call ids or envelopes.
             identity: fields from context that the policy makes part of the action's identity, or None.
+            form: the canonical form of `value`, where it is known; None to make it.
 
         Returns:
             32 lower-case hex characters.
         """
         context = b"null" if identity is None else encode(at_top(identity))
-        return self._hex(_CALL, self._head(tool) + context + b"," + encode(at_top(value)) + b"]")
+        if form is None:
+            form = encode(at_top(value))
+        elif form == b"{}":
+            form = b"null"
+        return self._hex(_CALL, self._head(tool) + context + b"," + form + b"]")
 
-    def result(self, tool: str, value: Value) -> str:
-        """Digest a result of one tool; null and `{}` differ here. Returns 32 lower-case hex characters."""
-        return self._hex(_RESULT, self._head(tool) + encode(value) + b"]")
+    def result(self, tool: str, value: Value, *, form: bytes | None = None) -> str:
+        """Digest a result of one tool; null and `{}` differ here. Returns 32 lower-case hex characters.
+
+        `form`: the canonical form of `value`, where it is known.
+        """
+        return self._hex(_RESULT, self._head(tool) + (encode(value) if form is None else form) + b"]")
 
     def state(self, value: Value) -> str:
         """Digest a state. Returns 32 lower-case hex characters."""

@@ -240,11 +240,12 @@ class FactsReader:
         arguments, result = reading.arguments, reading.result
         call_unknown, result_unknown = arguments.unknown, result.unknown
         call_digest = business = idempotency = result_digest = None
-        normal = given = None
+        normal = given = call_form = None
         if call_unknown is None:
             try:
                 normal = contract.arguments(arguments.value)
-                call_digest = digester.call(tool, normal, identity=identity)
+                call_form = arguments.form if normal is arguments.value else None
+                call_digest = digester.call(tool, normal, identity=identity, form=call_form)
                 key = contract.business(arguments.value)
                 if key is not None:
                     business = digester.business(tool, key, beyond_run=contract.business_scope is not BusinessScope.RUN)
@@ -254,7 +255,7 @@ class FactsReader:
         if result_unknown is None:
             try:
                 given = contract.result(result.value)
-                result_digest = digester.result(tool, given)
+                result_digest = digester.result(tool, given, form=result.form if given is result.value else None)
             except CanonicalError as error:
                 result_unknown = error.reason
         result_class, category = self._classes(reading, outcome, effect, known=result_unknown is None)
@@ -284,7 +285,9 @@ class FactsReader:
             business_digest=business,
             error_digest=_error_digest(reading, contract, digester) if failed else None,
             result_words=count_words(given, MOST_WORDS) if isinstance(given, str) else None,
-            likenesses=None if outcome is Outcome.DENIED else _likenesses(normal, text, contract, digester, lost=lost),
+            likenesses=None
+            if outcome is Outcome.DENIED
+            else _likenesses(normal, text, contract, digester, lost=lost, form=call_form),
             signals=None
             if result_unknown is not None
             else contract.signals(None if call_unknown else arguments.value, result.value, digester),
@@ -368,13 +371,13 @@ def _digest_or_none(tool: str, value: Value, digester: Digester) -> str | None:
 
 
 def _likenesses(
-    normal: Value, result: Value, contract: ToolContract, digester: Digester, *, lost: bool
+    normal: Value, result: Value, contract: ToolContract, digester: Digester, *, lost: bool, form: bytes | None
 ) -> Likenesses | None:
     """What of a call can be compared by likeness; None for short values and structures, which is most calls.
 
-    `lost`: it failed or found nothing.
+    `lost`: it failed or found nothing; `form`: the canonical form of the arguments, where it is known.
     """
-    parts = framed(normal)
+    parts = framed(normal, form)
     is_text = isinstance(result, str)
     compared = (
         parts is not None

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from otel_loopguard import canonical
-from otel_loopguard.canonical import CanonicalError, Opaque, encode, parse_json
+from otel_loopguard.canonical import CanonicalError, Opaque, encode, encode_slow, parse_json, parse_with_form
 from otel_loopguard.model import Unknown
 from tests.lg1_values import any_text, floats, ints, nested
 
@@ -56,6 +56,25 @@ def test_what_python_writes_is_read_back(*, value: Any, ascii_only: bool, indent
     """Every text that `json.dumps` writes is read as the value with the same form."""
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     assert encode(plain_reading(text)) == encode(parse_json(text))
+
+
+@given(value=LOOSE_JSON, ascii_only=st.booleans(), indent=st.sampled_from([None, 1]))
+@example(value={"price": 12.0}, ascii_only=True, indent=None)
+@example(value={"price": 12.25}, ascii_only=True, indent=None)
+@example(value=[1e-7, -0.0], ascii_only=True, indent=None)
+@example(value={"\uffff": 1, "\U0001f600": 2}, ascii_only=False, indent=None)
+@example(value="\U0001f600", ascii_only=False, indent=None)
+@example(value={"n": 10**700}, ascii_only=True, indent=None)
+def test_form_that_comes_to_light_is_the_form(*, value: Any, ascii_only: bool, indent: int | None) -> None:
+    """Where reading gives a canonical form with the value, it is the one that the plain encoder gives."""
+    read, form = parse_with_form(json.dumps(value, ensure_ascii=ascii_only, indent=indent))
+    assert form is None or encode_slow(read) == form
+
+
+def test_form_of_usual_arguments_comes_to_light() -> None:
+    """Texts, numbers, lists and objects need no second look."""
+    read = parse_with_form('{"b": [1, 2.5, "x", null], "a": {"c": true}}')
+    assert ({"b": [1, 2.5, "x", None], "a": {"c": True}}, b'{"a":{"c":true},"b":[1,2.5,"x",null]}') == read
 
 
 # Pieces whose every joining is nearly JSON, with the keys and the colons that could hide a duplicate.

@@ -53,6 +53,15 @@ def _plainly(one: str, other: str) -> float:
     return len(a & b) / len(a | b) if a | b else 1.0
 
 
+def test_ascii_text_has_the_words_that_any_text_has() -> None:
+    """A text of ASCII characters alone is parted into the same words as one that holds another character."""
+    for code in range(128):
+        text = f"One{chr(code)}2two_ x{chr(code)}"
+        other = sketch(f"{text} \u00e4")
+        assert words_of(sketch("\u00e4")) | words_of(sketch(text)) == words_of(other)
+        assert numbers_of(sketch(text)) == numbers_of(other)
+
+
 @given(TEXTS, TEXTS)
 def test_likeness_of_small_texts_is_exact(one: str, other: str) -> None:
     """Up to 256 distinct words nothing is estimated."""

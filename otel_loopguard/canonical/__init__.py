@@ -19,7 +19,7 @@ from otel_loopguard.canonical._form import (
     Opaque,
     encode_slow,
 )
-from otel_loopguard.canonical._parse import parse_json
+from otel_loopguard.canonical._parse import parse_json, parse_with_form
 
 __all__ = [
     "MAX_DEPTH",
@@ -33,4 +33,5 @@ __all__ = [
     "encode",
     "encode_slow",
     "parse_json",
+    "parse_with_form",
 ]

@@ -80,13 +80,23 @@ def _encode_container(value: Any) -> bytes | None:
     if room < _MUCH_ROOM and _text_length(value) > MAX_FORM_BYTES:
         raise unparsable(TOO_LONG)
     out = _encode_sorted(_with_floats_written(value) if odd_floats else value)
-    if not out.isascii() and _astral_key(value):
-        return None
     if len(out) > MAX_FORM_BYTES:
         raise unparsable(TOO_LONG)
+    return as_form(out, value)
+
+
+def as_form(out: bytes, value: Any) -> bytes | None:
+    """Give what the C encoder wrote of a surveyed value, keys sorted; None where it is not the canonical form."""
+    if not out.isascii() and _astral_key(value):
+        return None
     if len(out) > MAX_INT_DIGITS and get_int_max_str_digits() not in _CHECKED_LIMITS:
         return None
     return out
+
+
+def is_written_plainly(value: float) -> bool:
+    """Say of a float that the C encoder writes it as `lg1`: a fraction of plain digits."""
+    return _LEAST_PLAIN <= abs(value) < _MOST_PLAIN and not value.is_integer()
 
 
 def _encode_atom(value: Any) -> bytes | None:
@@ -128,9 +138,7 @@ def _survey(value: Any) -> tuple[int, bool]:
             if kind in _CONTAINERS:
                 level.append(item)
             elif kind is float:
-                # What both write the same: a fraction of plain digits.
-                if not _LEAST_PLAIN <= abs(item) < _MOST_PLAIN or item.is_integer():
-                    odd_floats = True
+                odd_floats = odd_floats or not is_written_plainly(item)
             else:
                 return -1, False
         if not level:
@@ -168,8 +176,8 @@ def _text_length(value: Any) -> int:
 
 
 def _astral_key(value: Any) -> bool:
-    """Say whether a key of a checked container goes beyond the BMP, where UTF-16 and code points sort apart."""
-    open_containers = [value]
+    """Say whether a key of a checked value goes beyond the BMP, where UTF-16 and code points sort apart."""
+    open_containers = [value] if type(value) in _CONTAINERS else []
     while open_containers:
         container = open_containers.pop()
         items = container

@@ -14,11 +14,12 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from otel_loopguard.canonical._encode import as_form, is_written_plainly
 from otel_loopguard.canonical._form import MAX_DEPTH, MAX_INT_DIGITS, MAX_TEXT_BYTES, Opaque, unparsable
 from otel_loopguard.model import Value
 
 _decode: Final = msgspec.json.Decoder().decode
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
 _BOM: Final = b"\xef\xbb\xbf"
 _BRACKETS: Final = bytes.maketrans(b"[{]}", b"(())")
 _NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -42,20 +43,35 @@ def parse_json(text: str | bytes) -> Value:
 
     Cost: linear; above the size bound one hash of the text, below it about as much as `json.loads`, which proves less.
     """
+    return parse_with_form(text)[0]
+
+
+def parse_with_form(text: str | bytes) -> tuple[Value, bytes | None]:
+    """Parse one JSON text as `parse_json` does; give the value's canonical form with it, where that has come to light.
+
+    To prove that nothing was lost, the value is written again, and with its keys in order that is the form of most
+    values: what `encode` makes sure of besides, the parser has seen. None where `encode` must decide.
+    """
     raw = _to_bytes(text)
     if raw is None:
-        return Opaque.of(text)
+        return Opaque.of(text), None
     raw = raw.removeprefix(_BOM)
-    objects = raw.count(b"{")
-    if objects + raw.count(b"[") > MAX_DEPTH:
+    if len(raw) > MAX_DEPTH and raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         _check_depth(raw)
     try:
-        value = _decode(raw)
-        if _kept_all(raw, value, objects):
-            return value
+        value = _decode_plain(raw)
+        out = _encode(value)
+        if _kept_all(raw, out):
+            return value, as_form(out, value)
     except (msgspec.DecodeError, RecursionError, ValueError):
-        pass  # bad text, or text that only the slower parser accepts
-    return _parse_slowly(raw, surrogates="surrogatepass" if isinstance(text, str) else "strict")
+        pass  # bad text, a float that is written otherwise, or text that only the slower parser accepts
+    try:
+        value = _decode(raw)
+        if _kept_all(raw, _encode(value)):
+            return value, None
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        pass
+    return _parse_slowly(raw, surrogates="surrogatepass" if isinstance(text, str) else "strict"), None
 
 
 def _to_bytes(text: str | bytes) -> bytes | None:
@@ -66,21 +82,29 @@ def _to_bytes(text: str | bytes) -> bytes | None:
     return None if len(raw) > MAX_TEXT_BYTES else raw
 
 
-def _kept_all(raw: bytes, value: Value, objects: int) -> bool:
+def _kept_all(raw: bytes, written: bytes) -> bool:
     """Prove by counting colons that no duplicate key was dropped; False if there is no proof this way.
 
     Args:
         raw: the text.
-        value: what the C parser made of it.
-        objects: at least the number of objects in the text.
+        written: what the C parser made of it, as text again.
     """
-    colons = raw.count(b":")
-    if objects <= 1 and type(value) is dict and colons == len(value):
-        return True
     # What a dropped member takes along is a colon or more; an escaped colon would count only in what was kept.
     if b"\\" in raw and (b"\\u003a" in raw or b"\\u003A" in raw):
         return False
-    return colons == _encode(value).count(b":")
+    return raw.count(b":") == written.count(b":")
+
+
+def _plain_float(spelled: str) -> float:
+    value = float(spelled)
+    if not is_written_plainly(value):
+        msg = "a float that the encoder must look at"
+        raise ValueError(msg)
+    return value
+
+
+_decode_plain: Final = msgspec.json.Decoder(float_hook=_plain_float).decode
+"""Refuses text with a float that the C encoder does not write as `lg1`."""
 
 
 def _check_depth(raw: bytes) -> None:

@@ -8,9 +8,9 @@ differ between equal calls never get into a value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
-from otel_loopguard.canonical import MAX_DEPTH, MAX_TEXT_BYTES, CanonicalError, Opaque, parse_json
+from otel_loopguard.canonical import MAX_DEPTH, MAX_TEXT_BYTES, CanonicalError, Opaque, parse_with_form
 from otel_loopguard.dialects import pyrepr, withheld
 from otel_loopguard.dialects.reading import NOT_CAPTURED, Content
 from otel_loopguard.model import Span, Unknown, Value
@@ -79,8 +79,8 @@ def content(value: Value, *, arguments: bool = False) -> Content:
     if isinstance(value, str):
         if withheld.is_redacted(value):
             return REDACTED
-        text, (value, _) = value, _decode(value)
-        return _without_redaction(value) if withheld.hints_at_redaction(text) else Content(value)
+        text, (value, _, form) = value, _decode(value)
+        return _without_redaction(value) if withheld.hints_at_redaction(text) else Content(value, None, form)
     return _without_redaction(value)
 
 
@@ -112,7 +112,7 @@ def _arguments(value: Value, *, bare: bool) -> Content:
         suspicious = withheld.hints_at_redaction(text)
         if suspicious and withheld.is_redacted(text):
             return REDACTED
-        value, decoded = _decode(text)
+        value, decoded, form = _decode(text)
         if not decoded:
             if withheld.is_cut(text) or withheld.ends_in_ellipsis(text):
                 return TRUNCATED
@@ -120,7 +120,7 @@ def _arguments(value: Value, *, bare: bool) -> Content:
         if isinstance(value, str) and withheld.ends_in_ellipsis(value) and not bare:
             return TRUNCATED
         if not suspicious:
-            return SCHEMA if withheld.is_schema(value) else Content(value)
+            return SCHEMA if withheld.is_schema(value) else Content(value, None, form)
     elif withheld.is_schema(value):
         return SCHEMA
     return _without_redaction(value)
@@ -130,13 +130,13 @@ def _text_result(text: str, *, from_repr: bool) -> Content:
     suspicious = withheld.hints_at_redaction(text)
     if suspicious and withheld.is_redacted(text):
         return REDACTED
-    value, decoded = _decode(text)
+    value, decoded, form = _decode(text)
     if not decoded:
         if from_repr and text in _REPR_WORDS:
             return Content(_REPR_WORDS[text])
         if withheld.is_cut(text):
             return TRUNCATED
-    return _without_redaction(value) if suspicious else Content(value)
+    return _without_redaction(value) if suspicious else Content(value, None, form)
 
 
 def _text_of_bytes(value: Value) -> Value:
@@ -169,37 +169,43 @@ def as_list(value: Value) -> list[Value] | tuple[Value, ...]:
     return value if isinstance(value, (list, tuple)) else []
 
 
-def _decode(text: str) -> tuple[Value, bool]:
-    value, decoded = _decode_once(text)
-    if not decoded or not isinstance(value, str):
-        return value, decoded
+_Decoded: TypeAlias = "tuple[Value, bool, bytes | None]"
+"""What a text stands for, whether it stands for other than itself, and its canonical form where that is known."""
+
+
+def _decode(text: str) -> _Decoded:
+    found = _decode_once(text)
+    if not found[1] or not isinstance(found[0], str):
+        return found
     for _ in range(ROUNDS):
-        inner, again = _decode_once(value)
-        if not again:
-            return value, True
-        value = inner
-        if not isinstance(value, str):
+        inner = _decode_once(found[0])
+        if not inner[1]:
+            return found
+        found = inner
+        if not isinstance(found[0], str):
             break
-    return value, True
+    return found
 
 
-def _decode_once(text: str) -> tuple[Value, bool]:
+def _decode_once(text: str) -> _Decoded:
     start = text[:1]
     if start.isspace():
         start = text.lstrip()[:1]
     if start in _JSON_STARTS:
         try:
-            return parse_json(text), True
+            value, form = parse_with_form(text)
         except CanonicalError:
             pass
+        else:
+            return value, True, form
     if start in _REPR_STARTS:
         if len(text) > MAX_TEXT_BYTES:
-            return Opaque.of(text), True  # as JSON of that size: a whole it stands for, never a part
+            return Opaque.of(text), True, None  # as JSON of that size: a whole it stands for, never a part
         try:
-            return pyrepr.read(text), True
+            return pyrepr.read(text), True, None
         except pyrepr.NotAReprError:
             pass
-    return text, False
+    return text, False, None
 
 
 # --- what a value says about itself -----------------------------------------------------------------------

@@ -27,7 +27,7 @@ from otel_loopguard.model import (
 )
 
 
-class Content(msgspec.Struct, frozen=True, gc=False):
+class Content(msgspec.Struct, frozen=True, gc=False, eq=False):
     """Arguments or a result as read: a value, or the reason why there is none.
 
     `value` is the unwrapped, parsed value (dict, list, str, number, bool, None, `canonical.Opaque` for text
@@ -36,6 +36,18 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 
     value: Value = None
     unknown: Unknown | None = None
+    form: bytes | None = None
+    """The canonical form of `value`, where it came to light as the text was read; None to make it."""
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what they stand for; whether the form is known already makes no difference."""
+        if not isinstance(other, Content):
+            return NotImplemented
+        return self.unknown == other.unknown and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        """Hash what is compared."""
+        return hash((self.value, self.unknown))
 
 
 NOT_CAPTURED = Content(unknown=Unknown.NOT_CAPTURED)

@@ -30,13 +30,11 @@ _REDACTED_WITHIN: Final = re.compile(
 def hints_at_redaction(text: str) -> bool:
     """Tells cheaply whether text may hold a mark of redaction: five plain searches, ten times a regex's speed."""
     lowered = text.lower()
-    return (
-        "redacted" in lowered
-        or "filtered" in lowered
-        or "masked" in lowered
-        or "scrubbed" in lowered
-        or "***" in lowered
-    )
+    if "ed" in lowered and (
+        "redacted" in lowered or "filtered" in lowered or "masked" in lowered or "scrubbed" in lowered
+    ):
+        return True
+    return "***" in lowered
 
 
 def is_redacted(text: str) -> bool:
@@ -112,7 +110,7 @@ def is_schema(value: Value) -> bool:
     True for `{"type": "object", "properties": {name: {schema}, …}}`, for a dict with `$schema`, and for bare
     properties: `{name: {"type": a JSON type, "description": …}, …}`.
     """
-    if not isinstance(value, Mapping) or not value:
+    if not (type(value) is dict or isinstance(value, Mapping)) or not value:
         return False
     if "$schema" in value:
         return True
