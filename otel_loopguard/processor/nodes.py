@@ -49,7 +49,7 @@ class Held:
     @classmethod
     def of(cls, span: ReadableSpan) -> Held:
         """Reads what a span says by now."""
-        attributes = mapping_of(span)
+        attributes = dict(mapping_of(span))  # another thread may be setting some, and dialects walk over them
         told = received(span, attributes)
         return cls(dialects.read(told), told.scope, read_own(attributes).run_id)
 
