@@ -37,10 +37,10 @@ def calls_in(scenario: Callable[[], object]) -> tuple[int, list[CodeType]]:
     return number, list(codes)
 
 
-def sites_in(scenario: Callable[[], object]) -> list[tuple[int, str]]:
-    """Returns the first call from each place to each function: its number among all calls, and the function's name."""
+def sites_in(scenario: Callable[[], object]) -> list[tuple[int, CodeType]]:
+    """Returns the first call from each place to each function: its number among all calls, and the function."""
     number, seen = 0, set[tuple[CodeType, CodeType | None, int]]()
-    found: list[tuple[int, str]] = []
+    found: list[tuple[int, CodeType]] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
         nonlocal number
@@ -51,7 +51,7 @@ def sites_in(scenario: Callable[[], object]) -> list[tuple[int, str]]:
         site = (frame.f_code, None if caller is None else caller.f_code, 0 if caller is None else caller.f_lineno)
         if site not in seen:
             seen.add(site)
-            found.append((number, frame.f_code.co_name))
+            found.append((number, frame.f_code))
 
     with _tracing(note):
         scenario()
