@@ -29,11 +29,15 @@ results where that is off by default. Without them on the spans nothing can be c
 compared and then removed, so that switching them on lets nothing leave.
 
 Each snippet is run as it stands by the live tests (`python -m pytest -m live`), with the versions given, once raw and
-once with the processor: `replay` says the same of both, and no content leaves in either spans or logs.
+once with the processor: `replay` says the same of both, and no content leaves in spans, logs or metrics.
 
 - The processor may be registered before or after exporters: both get the same.
 - `OTLPSpanExporter` sends to `OTEL_EXPORTER_OTLP_ENDPOINT`.
 - Where a framework makes the tracer provider itself, `install` finds it. It also takes a provider.
+- What hands spans on without `_on_ending`, as Logfire's `additional_span_processors` does, must not stand around the
+  processor: `install` puts it past that.
+- Some frameworks send log records with the same content: `LoopGuardLogRecordProcessor` takes it off, and must be added
+  before what sends.
 - [dialects.md](dialects.md) says what is read of which spans.
 """
 

@@ -42,7 +42,6 @@ _SETTINGS: Final = {
     "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
     "OTEL_LOOPGUARD_KEY": KEY,
     "OTEL_SERVICE_NAME": "live",
-    "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONPATH": str(LIVE),
 }
 
