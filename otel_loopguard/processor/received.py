@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from otel_loopguard.content import KeyKind, kind_of_key
 from otel_loopguard.model import Span, SpanEvent, SpanKey, Value
 
 if TYPE_CHECKING:
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 
 NO_TRACE: Final = "0" * 32
 _NO_SPAN: Final = "0" * 16
+_NEVER_CUT: Final = (bool, int, float)
+_CONTENT: Final = (KeyKind.CONTENT, KeyKind.WORD)
+_WHOLE: Final = frozenset({"{}", "[]", '""'})
+"""First and last character of JSON that is whole."""
+_CUT: Final = '{"'
+"""JSON that is cut for certain."""
 
 
 def attributes_of(span: ReadableSpan) -> Mapping[str, Value]:
@@ -64,6 +71,32 @@ def received(span: ReadableSpan, attributes: Mapping[str, Value], *, bare: bool 
         dropped_attributes=span.dropped_attributes,
         dropped_events=0 if bare else span.dropped_events,
     )
+
+
+def with_cuts_marked(attributes: Mapping[str, Value], limit: int) -> Mapping[str, Value]:
+    """Makes of what a length limit cut a text that no dialect takes for whole.
+
+    The SDK cuts without a mark. JSON that was cut shows it; other text does not, and results that differ behind the
+    cut would look equal. A text that is exactly as long as the limit counts as cut, but for a whole container.
+
+    Args:
+        attributes: a span's; not changed.
+        limit: the most characters that the SDK leaves of a text.
+    """
+    cut = [
+        key
+        for key, value in attributes.items()
+        if value.__class__ not in _NEVER_CUT and _is_cut(value, limit) and kind_of_key(key) in _CONTENT
+    ]
+    return {**attributes, **dict.fromkeys(cut, _CUT)} if cut else attributes
+
+
+def _is_cut(value: Value, limit: int) -> bool:
+    if isinstance(value, str):
+        return len(value) == limit and value[:1] + value[-1:] not in _WHOLE
+    if isinstance(value, Mapping):
+        return any(_is_cut(inner, limit) for inner in value.values())
+    return isinstance(value, (list, tuple)) and any(_is_cut(inner, limit) for inner in value)
 
 
 def _events(events: Sequence[Event]) -> tuple[SpanEvent, ...]:

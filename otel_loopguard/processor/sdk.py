@@ -31,6 +31,13 @@ def mapping_of(span: ReadableSpan) -> Mapping[str, Value]:
     return held._dict if isinstance(held, BoundedAttributes) else held or _NONE
 
 
+def length_limit(span: ReadableSpan) -> int | None:
+    """Returns how many characters the SDK leaves of a text in a span's attributes; None for all of them."""
+    held = span._attributes
+    limit = held.max_value_len if isinstance(held, BoundedAttributes) else None
+    return limit if isinstance(limit, int) else None
+
+
 def is_plain(span: ReadableSpan, plain: set[str], names: frozenset[str], scopes: frozenset[str]) -> bool:
     """Tells of a span that it says nothing and holds nothing: by its keys, its name, its scope, and as it has no text.
 

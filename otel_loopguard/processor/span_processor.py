@@ -36,7 +36,7 @@ from otel_loopguard.processor.live import MAX_TRACES, Above, LiveRuns, above, is
 from otel_loopguard.processor.naming import names_of, odd_names, shown_span_name
 from otel_loopguard.processor.nodes import Node, Nodes
 from otel_loopguard.processor.proof import prove
-from otel_loopguard.processor.received import received
+from otel_loopguard.processor.received import received, with_cuts_marked
 from otel_loopguard.processor.remedies import remedy_for
 from otel_loopguard.writing import of_call, of_place
 
@@ -229,7 +229,9 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
 
     def _process(self, span: ReadableSpan, node: Node, attributes: Mapping[str, Value]) -> None:
         bare = sdk.is_bare(span)
-        told = received(span, attributes, bare=bare)
+        limit = sdk.length_limit(span)
+        given = attributes if limit is None else with_cuts_marked(attributes, limit)
+        told = received(span, given, bare=bare)
         checked = names_of(self._keyring, told.trace_id)
         reading: Reading | None = _UNREADABLE
         reading = self.boundary.run("dialect", dialects.read, told, otherwise=reading)
