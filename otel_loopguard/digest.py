@@ -24,6 +24,8 @@ DIGEST_HEX: Final = 32
 """Hex characters of a digest: HMAC-SHA256 truncated to 128 bits."""
 NAME_HEX: Final = 8
 NAME_PREFIX: Final = "_n:"
+MAX_NAME: Final = 128
+"""Characters of a name."""
 MAX_PINNED_TRACES: Final = 8192
 """Traces whose digesters one `Keyring` keeps at most, up to 3 kB each; the oldest half goes first."""
 MAX_HEADS: Final = 1024
@@ -101,6 +103,9 @@ class NameKind(Word):
     OTHER = "other"
 
 
+_ERROR_TYPE: Final = NameKind.ERROR_TYPE
+
+
 def hkdf_extract(secret: bytes) -> bytes:
     """Give the pseudorandom key of `secret` (RFC 5869, SHA-256, this package's salt)."""
     return hmac.digest(_SALT, secret, "sha256")
@@ -150,12 +155,14 @@ class Digester:
     Thread safety: all methods may be called from any thread.
     """
 
-    __slots__ = ("_environment", "_heads", "_key", "_macs", "_root", "_scope", "_scope_value")
+    __slots__ = ("_environment", "_heads", "_key", "_macs", "_root", "_scope", "_scope_value", "key_id")
 
     def __init__(
         self, key: Key, *, scope: Scope = Scope.TRACE, scope_value: str = "", environment: Digester | None = None
     ) -> None:
         self._key = key
+        self.key_id: Final = key.key_id
+        """The key's id."""
         self._scope = scope
         self._scope_value = scope_value
         self._macs: dict[str, _Hmac] = {}
@@ -168,11 +175,6 @@ class Digester:
 
     def __repr__(self) -> str:
         return f"Digester(key_id={self.key_id!r}, scope={self._scope.value!r}, scope_value={self._scope_value!r})"
-
-    @property
-    def key_id(self) -> str:
-        """The key's id."""
-        return self._key.key_id
 
     @property
     def ephemeral(self) -> bool:
@@ -252,6 +254,7 @@ class Digester:
 
     def _head(self, tool: str) -> bytes:
         """Give `[tool,` in canonical form: how the messages about one tool begin."""
+        # Two threads may both write it; they write the same.
         head = self._heads.get(tool)
         if head is None:
             head = b"[%b," % encode(tool)
@@ -341,7 +344,9 @@ class Keyring:
 
 def looks_like_name(text: str, *, kind: NameKind) -> bool:
     """Say whether a name from outside may be shown as it is (DESIGN 2)."""
-    pattern = _ERROR_TYPE_LIKE if kind is NameKind.ERROR_TYPE else _NAME_LIKE
+    if len(text) <= MAX_NAME and text.isascii() and text.isidentifier():
+        return True  # a name of any kind, told without a regular expression
+    pattern = _ERROR_TYPE_LIKE if kind is _ERROR_TYPE else _NAME_LIKE
     return pattern.fullmatch(text) is not None
 
 

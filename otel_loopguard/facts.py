@@ -17,7 +17,7 @@ from otel_loopguard.attributes import RUN_CALLS
 from otel_loopguard.canonical import CanonicalError
 from otel_loopguard.classify import classify
 from otel_loopguard.dialects import payload
-from otel_loopguard.dialects.own import OwnAttributes, read_own
+from otel_loopguard.dialects.own import ABSENT, OwnAttributes, read_own
 from otel_loopguard.dialects.reading import NOT_CAPTURED, Reading
 from otel_loopguard.digest import NAME_PREFIX, Digester, NameKind, checked_name, looks_like_name
 from otel_loopguard.likeness import count_words, framed, sketch_of, values_of
@@ -53,6 +53,23 @@ RECORD_TRACE: Final = ""
 
 _HOST_KEYS: Final = ("service.instance.id", "host.id", "host.name", "process.pid")
 RECORD_DIALECT: Final = "call_record"
+
+# Members under names of their own: to look one up in its class costs 50 ns, and a span does so a dozen times.
+_CLASS_ERROR: Final = ResultClass.ERROR
+_CLASS_NOT_FOUND: Final = ResultClass.NOT_FOUND
+_DENIED: Final = Outcome.DENIED
+_EFFECT_UNKNOWN: Final = Effect.UNKNOWN
+_EFFECT_WRITE: Final = Effect.WRITE
+_ERROR: Final = Outcome.ERROR
+_OK: Final = Outcome.OK
+_OTHER: Final = Role.OTHER
+_OUTCOME_UNKNOWN: Final = Outcome.UNKNOWN
+_PLAIN: Final = Pattern.PLAIN
+_TOOL: Final = Role.TOOL
+_CALL_ID: Final = NameKind.CALL_ID
+_ERROR_TYPE: Final = NameKind.ERROR_TYPE
+_OTHER_NAME: Final = NameKind.OTHER
+_TOOL_NAME: Final = NameKind.TOOL
 
 _EFFECTS: Final = {Effect.READ.value: Effect.READ, Effect.WRITE.value: Effect.WRITE}
 _MAX_NS: Final = 2**63 - 1
@@ -94,7 +111,7 @@ class FactsReader:
 
     def of_reading(self, span: Span, reading: Reading | None) -> SpanFacts:
         """Returns what `of_span` does of a span that its dialect has read already."""
-        if reading is None or reading.role is Role.OTHER:
+        if reading is None or reading.role is _OTHER:
             # A root that no dialect knows may still say how many calls its process made of this trace.
             closing = read_own(span.attributes) if RUN_CALLS in span.attributes else None
             return SpanFacts(
@@ -111,7 +128,34 @@ class FactsReader:
         digester = self._digester_for(own.run_id or span.trace_id)
         resource = self._resource(span.resource, digester)
         not_a_call = reading.not_a_call or own.not_a_call
-        is_call = reading.role is Role.TOOL and not_a_call is None
+        is_call = reading.role is _TOOL and not_a_call is None
+        if is_call and own is ABSENT:
+            # What a tool span has in an application: to name every field there is takes 1 µs.
+            return SpanFacts(
+                trace_id=span.trace_id,
+                span_id=span.span_id,
+                parent_id=span.parent_id,
+                start_ns=span.start_ns,
+                end_ns=span.end_ns,
+                role=_TOOL,
+                dialect=reading.dialect,
+                links=tuple(span.links),
+                service=resource.service,
+                release=resource.release,
+                host=resource.host,
+                layer=reading.layer,
+                agent=self._name(reading.agent, digester) if reading.agent else None,
+                conversation=digester.conversation(reading.conversation) if reading.conversation else None,
+                turn=self._name(reading.turn, digester) if reading.turn else None,
+                call=self._call(span, reading, own, digester),
+                chat=self._chat(reading.chat, own, digester),
+                decision=reading.decision,
+                termination=reading.termination,
+                final_answer=reading.final_answer,
+                failed=reading.outcome is _ERROR,
+                sampled=_is_sampled(span.trace_state) if span.trace_state else False,
+                dropped_attributes=span.dropped_attributes > 0,
+            )
         return SpanFacts(
             trace_id=span.trace_id,
             span_id=span.span_id,
@@ -139,30 +183,28 @@ class FactsReader:
             termination=own.termination or reading.termination,
             final_answer=reading.final_answer if own.terminal_response is None else own.terminal_response,
             run_calls=own.run_calls,
-            failed=reading.outcome is Outcome.ERROR,
+            failed=reading.outcome is _ERROR,
             sampled=_is_sampled(span.trace_state),
             dropped_attributes=span.dropped_attributes > 0,
             bad_attributes=own.malformed,
         )
 
     def _call(self, span: Span, reading: Reading, own: OwnAttributes, digester: Digester) -> CallFacts:
-        outcome = Outcome.DENIED if reading.denied else reading.outcome
-        if outcome is Outcome.UNKNOWN and span.end_ns is not None:
-            outcome = Outcome.OK
-        facts = self._digest(reading, outcome, digester, self._identity(span))
+        outcome = _DENIED if reading.denied else reading.outcome
+        if outcome is _OUTCOME_UNKNOWN and span.end_ns is not None:
+            outcome = _OK
+        facts = self._digest(reading, outcome, digester, self._identity(span) if self._policy.identity else None)
         return own.over(facts) if own.present else facts
 
-    def _identity(self, span: Span) -> dict[str, Value] | None:
+    def _identity(self, span: Span) -> dict[str, Value]:
         names = self._policy.identity
-        if not names:
-            return None
         found = {name: span.attributes.get(name, span.resource.get(name)) for name in names}
         return {name: value for name, value in found.items() if value is not None}
 
     def _chat(self, chat: ChatFacts | None, own: OwnAttributes, digester: Digester) -> ChatFacts | None:
-        requested = own.requested_call_ids
         if chat is None:
             return None
+        requested = own.requested_call_ids
         if requested is None:
             requested = chat.requested
         return ChatFacts(
@@ -235,7 +277,7 @@ class FactsReader:
         tool = reading.tool or ""
         contract = self._policy.contract(tool)
         effect = contract.effect
-        if effect is Effect.UNKNOWN and reading.effect is not None:
+        if effect is _EFFECT_UNKNOWN and reading.effect is not None:
             effect = _EFFECTS.get(reading.effect, effect)
         arguments, result = reading.arguments, reading.result
         call_unknown, result_unknown = arguments.unknown, result.unknown
@@ -246,10 +288,11 @@ class FactsReader:
                 normal = contract.arguments(arguments.value)
                 call_form = arguments.form if normal is arguments.value else None
                 call_digest = digester.call(tool, normal, identity=identity, form=call_form)
-                key = contract.business(arguments.value)
+                key = contract.business(arguments.value) if contract.effect is _EFFECT_WRITE else None
                 if key is not None:
                     business = digester.business(tool, key, beyond_run=contract.business_scope is not BusinessScope.RUN)
-                idempotency = _digest_of(contract.idempotency(arguments.value), tool, digester.idempotency)
+                if contract.writes.idempotency is not None:
+                    idempotency = _digest_of(contract.idempotency(arguments.value), tool, digester.idempotency)
             except CanonicalError as error:
                 call_digest, call_unknown = None, error.reason
         if result_unknown is None:
@@ -259,14 +302,14 @@ class FactsReader:
             except CanonicalError as error:
                 result_unknown = error.reason
         result_class, category = self._classes(reading, outcome, effect, known=result_unknown is None)
-        failed = result_class is ResultClass.ERROR
-        if failed and outcome is Outcome.OK and self._policy.errors.in_band:
-            outcome = Outcome.ERROR
+        failed = result_class is _CLASS_ERROR
+        if failed and outcome is _OK and self._policy.errors.in_band:
+            outcome = _ERROR
         text = reading.error_text if failed and reading.error_text is not None else given
-        lost = failed or result_class is ResultClass.NOT_FOUND
+        lost = failed or result_class is _CLASS_NOT_FOUND
         return CallFacts(
-            tool=self._name(tool, digester, NameKind.TOOL) or "",
-            call_id=None if reading.call_id is None else checked_name(reading.call_id, digester, kind=NameKind.CALL_ID),
+            tool=self._name(tool, digester, _TOOL_NAME) or "",
+            call_id=None if reading.call_id is None else checked_name(reading.call_id, digester, kind=_CALL_ID),
             call_digest=call_digest,
             call_unknown=call_unknown,
             result_digest=result_digest,
@@ -274,8 +317,8 @@ class FactsReader:
             result_class=result_class,
             outcome=outcome,
             error_category=category,
-            error_type=self._name(reading.error_type, digester, NameKind.ERROR_TYPE),
-            denied_by=DeniedBy.OTHER if outcome is Outcome.DENIED else None,
+            error_type=None if reading.error_type is None else self._name(reading.error_type, digester, _ERROR_TYPE),
+            denied_by=DeniedBy.OTHER if outcome is _DENIED else None,
             effect=effect,
             pattern=contract.pattern,
             contract=contract.digest8,
@@ -286,7 +329,7 @@ class FactsReader:
             error_digest=_error_digest(reading, contract, digester) if failed else None,
             result_words=count_words(given, MOST_WORDS) if isinstance(given, str) else None,
             likenesses=None
-            if outcome is Outcome.DENIED
+            if outcome is _DENIED
             else _likenesses(normal, text, contract, digester, lost=lost, form=call_form),
             signals=None
             if result_unknown is not None
@@ -297,14 +340,14 @@ class FactsReader:
         self, reading: Reading, outcome: Outcome, effect: Effect, *, known: bool
     ) -> tuple[ResultClass | None, ErrorCategory | None]:
         errors = self._policy.errors
-        if outcome is Outcome.DENIED:
+        if outcome is _DENIED:
             return None, None
         result_class = None
-        if outcome is Outcome.ERROR:
-            result_class = ResultClass.ERROR
+        if outcome is _ERROR:
+            result_class = _CLASS_ERROR
         elif known:
             result_class = classify(reading.result.value, tool=reading.tool or "", effect=effect, errors=errors)
-        if result_class is not ResultClass.ERROR:
+        if result_class is not _CLASS_ERROR:
             return result_class, None
         if reading.error_category is not None:
             return result_class, reading.error_category
@@ -313,7 +356,7 @@ class FactsReader:
             text = reading.result.value
         return result_class, errors.categorise(error_type=reading.error_type, text=text)
 
-    def _name(self, text: str | None, digester: Digester, kind: NameKind = NameKind.OTHER) -> str | None:
+    def _name(self, text: str | None, digester: Digester, kind: NameKind = _OTHER_NAME) -> str | None:
         if not text:
             return None
         known = self._plain[kind]
@@ -386,7 +429,7 @@ def _likenesses(
     )
     if not (compared or lost):
         return None
-    if contract.noop or contract.pattern is not Pattern.PLAIN:
+    if contract.noop or contract.pattern is not _PLAIN:
         return None
     identity = contract.identity(normal)
     return Likenesses(

@@ -19,6 +19,9 @@ OK_STATUS: Final = 1
 ERROR_STATUS: Final = 2
 EXCEPTION: Final = "exception"
 
+_ERROR: Final = Outcome.ERROR
+_OK: Final = Outcome.OK
+_UNKNOWN: Final = Outcome.UNKNOWN
 _HEAD: Final = 512
 """Characters of an error's text that are searched for a limit's phrase or an error class."""
 _PLACEHOLDER_TYPES: Final = frozenset({"_OTHER", "Exception", "error"})
@@ -81,8 +84,8 @@ _FINISHES: Final[Mapping[str, Finish]] = {
 def outcome(span: Span) -> Outcome:
     """Return how a span ended by its status alone: UNKNOWN while open, OK where nothing says error."""
     if span.status_code == ERROR_STATUS:
-        return Outcome.ERROR
-    return Outcome.UNKNOWN if span.end_ns is None else Outcome.OK
+        return _ERROR
+    return _UNKNOWN if span.end_ns is None else _OK
 
 
 def failure(span: Span) -> tuple[str | None, str | None]:

@@ -54,6 +54,7 @@ ROLES: Final[Mapping[str, Role]] = {
 }
 """What a span is, by `gen_ai.operation.name`; any other operation is no part of a run's shape."""
 
+_TOOL: Final = Role.TOOL
 _RESPONSE_ID: Final = "resp_"
 _TOOL_SPAN: Final = "execute_tool "
 _MAX_STEPS: Final = frozenset({"max_steps", "max_turns", "max_iterations"})
@@ -81,7 +82,7 @@ def role_of(span: Span) -> Role | None:
 
 def read_as(span: Span, role: Role, dialect: str) -> Reading:
     """Reads a span whose role is known, by the names of the conventions."""
-    if role is Role.TOOL:
+    if role is _TOOL:
         return tool(span, dialect)
     if role is Role.CHAT:
         return chat(span, dialect)
@@ -128,12 +129,14 @@ def tool(
         arguments = arguments_of(span)
     if result is None:
         result = result_of(span)
+    if span.dropped_attributes:
+        arguments, result = payload.or_missing(arguments, span), payload.or_missing(result, span)
     return Reading(
-        role=Role.TOOL,
+        role=_TOOL,
         dialect=dialect,
         tool=tool_name(span),
-        arguments=payload.or_missing(arguments, span),
-        result=payload.or_missing(result, span),
+        arguments=arguments,
+        result=result,
         call_id=name_or_none(span.attributes.get(attr.TOOL_CALL_ID)),
         not_a_call=not_a_call,
         outcome=outcome,

@@ -104,7 +104,8 @@ class OwnAttributes(msgspec.Struct, kw_only=True):
         return msgspec.structs.replace(facts, **changes)
 
 
-_ABSENT: Final = OwnAttributes()
+ABSENT: Final = OwnAttributes()
+"""What a span without any says."""
 
 
 def read_own(attributes: Mapping[str, Value]) -> OwnAttributes:
@@ -117,10 +118,10 @@ def read_own(attributes: Mapping[str, Value]) -> OwnAttributes:
         An object with `present` False where there are none. Never raises.
     """
     if PREFIX not in " ".join(attributes):  # the usual case, made quick: one search in place of one a name
-        return _ABSENT
+        return ABSENT
     names = [name for name in attributes if name.startswith(PREFIX)]
     if not names:
-        return _ABSENT
+        return ABSENT
     schema = attributes.get(attr.SCHEMA, SCHEMA_VERSION)
     if schema != SCHEMA_VERSION or isinstance(schema, bool):
         return OwnAttributes(malformed=True)  # another contract: nothing in it can be taken at this one's word

@@ -46,6 +46,8 @@ def arguments(value: Value, *, bare: bool = False) -> Content:
     Returns:
         The value, which may be any JSON value where the text was JSON, or the reason why there is none.
     """
+    if isinstance(value, str):
+        return _arguments(value, bare=bare) if value else NOT_CAPTURED
     value = _text_of_bytes(value)
     if value is None or value == "":
         return NOT_CAPTURED
@@ -61,8 +63,7 @@ def result(value: Value, *, from_repr: bool = False) -> Content:
     """
     if value is None:
         return NOT_CAPTURED
-    value = _text_of_bytes(value)
-    if isinstance(value, str):
+    if isinstance(value, str) or isinstance(value := _text_of_bytes(value), str):
         return _text_result(value, from_repr=from_repr)
     return known(value)
 
