@@ -129,7 +129,8 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
     same_result_item: bool | None = None
 
 
-_FIRST: Final = Observation(Progress.FIRST)
+FIRST: Final = Observation(Progress.FIRST)
+"""Of most calls: the first of its kind, and nothing else is known."""
 _NOT_KNOWN: Final = Observation(Progress.UNKNOWN)
 _NOTHING: Final[dict[str, Value]] = {}
 
@@ -411,7 +412,7 @@ class Tracker:
             agent.answers.clear()
         likeness = self._measure(call)
         if progress is _PROGRESS_FIRST and not (kinds or likeness) and new_items is terminal is covered is None:
-            return _FIRST
+            return FIRST
         if likeness:
             return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered, **likeness)
         return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered)

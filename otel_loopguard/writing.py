@@ -6,21 +6,32 @@ written reads back as the same facts (property-tested). Nothing is written of wh
 
 from __future__ import annotations
 
-from typing import Final
+from itertools import compress
+from typing import Final, get_args, get_type_hints
 
 import msgspec
 
 from otel_loopguard import attributes as attr
 from otel_loopguard.dialects.own import CALL_FIELDS, SCHEMA_VERSION
 from otel_loopguard.model import CallFacts, Progress, SpanFacts, Value, Word
-from otel_loopguard.tracker import Observation
+from otel_loopguard.tracker import FIRST, Observation
 
+_UNKNOWN: Final = Progress.UNKNOWN
 _NAMES: Final[dict[str, str]] = {field: name for name, (field, _) in CALL_FIELDS.items()}
 _FROM_FACTS: Final = tuple(
     (None if field in Observation.__struct_fields__ or field == "progress_rule" else _NAMES.get(field))
     for field in CallFacts.__struct_fields__
 )
 """The attribute of each field of `CallFacts`, None for one that is not written from there."""
+_HINTS: Final = get_type_hints(CallFacts)
+_IS_WORD: Final = tuple(
+    any(isinstance(one, type) and issubclass(one, Word) for one in (_HINTS[field], *get_args(_HINTS[field])))
+    for field in CallFacts.__struct_fields__
+)
+_PLAIN: Final = tuple(name is not None and not word for name, word in zip(_FROM_FACTS, _IS_WORD, strict=True))
+_WORDS: Final = tuple(name is not None and word for name, word in zip(_FROM_FACTS, _IS_WORD, strict=True))
+_PLAIN_NAMES: Final = [name for name, word in zip(_FROM_FACTS, _IS_WORD, strict=True) if name and not word]
+_WORD_NAMES: Final = [name for name, word in zip(_FROM_FACTS, _IS_WORD, strict=True) if name and word]
 _MEASURED: Final = tuple(
     (field, name) for field, name in _NAMES.items() if field.startswith(("near_", "result_moving", "same_result"))
 )
@@ -33,18 +44,28 @@ def of_call(facts: CallFacts, seen: Observation | None) -> dict[str, Value]:
         facts: what is known of it; `signals` and `likenesses` stay behind.
         seen: what it turned out to be in its run; None where it was not looked at there.
     """
-    written: dict[str, Value] = {attr.SCHEMA: SCHEMA_VERSION}
-    for name, value in zip(_FROM_FACTS, msgspec.structs.astuple(facts), strict=True):
-        if value is not None and name is not None:
-            written[name] = value._value_ if isinstance(value, Word) else value
-    return written if seen is None else written | _of_observation(seen)
+    values = msgspec.structs.astuple(facts)
+    written: dict[str, Value] = {
+        name: value for name, value in zip(_PLAIN_NAMES, compress(values, _PLAIN), strict=True) if value is not None
+    }
+    written[attr.SCHEMA] = SCHEMA_VERSION
+    for name, value in zip(_WORD_NAMES, compress(values, _WORDS), strict=True):
+        if value is not None:
+            written[name] = value._value_
+    if seen is not None:
+        _write_observation(seen, written)
+    return written
 
 
-def _of_observation(seen: Observation) -> dict[str, Value]:
-    written: dict[str, Value] = {attr.PROGRESS: seen.progress._value_}
+def _write_observation(seen: Observation, written: dict[str, Value]) -> None:
+    progress = seen.progress
+    written[attr.PROGRESS] = progress._value_
+    if seen is FIRST:
+        written[attr.REPEAT_COUNT] = 1
+        return
     if seen.rule is not None:
         written[attr.PROGRESS_RULE] = seen.rule
-    if seen.progress is not Progress.UNKNOWN:
+    if progress is not _UNKNOWN:
         written[attr.REPEAT_COUNT] = seen.repeat_count
     if seen.kinds:
         written[attr.FINDING] = tuple([kind._value_ for kind in seen.kinds])
@@ -59,7 +80,6 @@ def _of_observation(seen: Observation) -> dict[str, Value]:
             value = getattr(seen, field)
             if value is not None:
                 written[name] = value
-    return written
 
 
 def of_place(facts: SpanFacts) -> dict[str, Value]:

@@ -61,10 +61,11 @@ def parse_with_form(text: str | bytes) -> tuple[Value, bytes | None]:
     try:
         value = _decode_plain(raw)
         out = _encode(value)
-        if _kept_all(raw, out):
-            return value, as_form(out, value)
+        kept_all = _kept_all(raw, out)
     except (msgspec.DecodeError, RecursionError, ValueError):
-        pass  # bad text, a float that is written otherwise, or text that only the slower parser accepts
+        kept_all = False  # bad text, a float that is written otherwise, or text that only the slower parser accepts
+    if kept_all:
+        return value, as_form(out, value)
     try:
         value = _decode(raw)
         if _kept_all(raw, _encode(value)):

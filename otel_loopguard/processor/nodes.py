@@ -26,6 +26,7 @@ from otel_loopguard.processor.sdk import mapping_of
 MAX_NODES: Final = 65_536
 """Spans remembered, the half used last for certain; some 200 bytes each."""
 
+# A span context is a tuple (trace id, span id, is remote, …), whose properties are calls in Python.
 MAX_LAYERS: Final = 8
 """Spans within a tool's that show the same call, of which what they say is kept."""
 
@@ -183,30 +184,33 @@ class Nodes:
 
     def start(self, span: Span) -> None:
         """Takes note of a span that starts."""
-        self._recent.add(span.context.span_id, (ref(span), next(self._numbers)))
+        self._recent.add(span.context[1], (ref(span), next(self._numbers)))
 
     def pass_over(self, span: ReadableSpan) -> bool:
         """A span that tells nothing ends; returns False where something has been asked of it, or its start not seen."""
         context, parent = span.context, span.parent
         latest = self._recent.latest
-        span_id = 0 if context is None else context.span_id
+        span_id = 0 if context is None else context[1]
         if type(latest.get(span_id)) is not tuple:
             return False
-        latest[span_id] = 0 if parent is None or parent.is_remote else parent.span_id
+        latest[span_id] = 0 if parent is None or parent[2] else parent[1]
         return True
 
-    def was_passed_over(self, span: ReadableSpan) -> bool:
-        """Tells whether `pass_over` dealt with a span."""
+    def is_done(self, span: ReadableSpan) -> bool:
+        """Tells whether `pass_over` dealt with a span, or it still has on it what was put there."""
         context = span.context
-        return context is not None and type(self._recent.latest.get(context.span_id)) is int
+        entry = None if context is None else self._recent.latest.get(context[1])
+        if type(entry) is Node:
+            return entry.cleaned is mapping_of(span)
+        return type(entry) is int
 
     def of(self, span: ReadableSpan) -> Node:
         """Returns the node of a span that is ending; a new one where its start was not seen, or is forgotten."""
         context, parent = span.context, span.parent
-        span_id, trace_id = (0, 0) if context is None else (context.span_id, context.trace_id)
+        trace_id, span_id = (0, 0) if context is None else (context[0], context[1])
         node = self._find(span_id, trace_id)
         if node is None:
-            above = None if parent is None or parent.is_remote else self._find(parent.span_id, trace_id)
+            above = None if parent is None or parent[2] else self._find(parent[1], trace_id)
             node = Node(None, above, trace_id, next(self._numbers))
             node.distrust()
             self._recent.add(span_id, node)
@@ -226,12 +230,12 @@ class Nodes:
             node = Node(None, self._find(entry, trace_id, depth + 1) if entry else None, trace_id, 0)
         else:
             span, started = entry[0](), entry[1]
-            if span is None or span.context.trace_id != trace_id:
+            if span is None or span.context[0] != trace_id:
                 return None
             parent, above = span.parent, None
-            is_local = parent is not None and not parent.is_remote
+            is_local = parent is not None and not parent[2]
             if parent is not None and is_local:
-                above = self._find(parent.span_id, trace_id, depth + 1)
+                above = self._find(parent[1], trace_id, depth + 1)
             node = Node(span if span.end_time is None else None, above, trace_id, started)
             if is_local and above is None:
                 node.distrust()

@@ -53,15 +53,15 @@ def received(span: ReadableSpan, attributes: Mapping[str, Value], *, bare: bool 
     status = span.status
     events, links = ((), ()) if bare else (span.events, span.links)
     return Span(
-        trace_id=f"{context.trace_id:032x}" if context else NO_TRACE,
-        span_id=f"{context.span_id:016x}" if context else _NO_SPAN,
-        parent_id=f"{parent.span_id:016x}" if parent else None,
+        trace_id=f"{context[0]:032x}" if context else NO_TRACE,
+        span_id=f"{context[1]:016x}" if context else _NO_SPAN,
+        parent_id=f"{parent[1]:016x}" if parent else None,
         name=span.name,
-        kind=span.kind.value + 1,
+        kind=span.kind._value_ + 1,
         scope=scope.name if scope else "",
         start_ns=span.start_time or 0,
         end_ns=span.end_time,
-        status_code=status.status_code.value,
+        status_code=status.status_code._value_,
         status_message=status.description or "",
         attributes=attributes,
         events=_events(events) if events else (),

@@ -23,12 +23,14 @@ from otel_loopguard.model import Value
 
 
 _NONE: Final[Mapping[str, Value]] = {}
+_BOUNDED_LIST: Final[Any] = BoundedList
+"""Its length is a call in Python, its deque's is not."""
 
 
 def mapping_of(span: ReadableSpan) -> Mapping[str, Value]:
     """Returns a span's attributes as the SDK keeps them: not a copy, and not to be changed."""
     held = span._attributes
-    return held._dict if isinstance(held, BoundedAttributes) else held or _NONE
+    return held._dict if type(held) is BoundedAttributes else held or _NONE
 
 
 def length_limit(span: ReadableSpan) -> int | None:
@@ -49,12 +51,14 @@ def is_plain(span: ReadableSpan, plain: set[str], names: frozenset[str], scopes:
 
     Cost: what every span of an application pays, so it looks at the SDK's fields themselves.
     """
-    held, events, scope = span._attributes, span._events, span._instrumentation_scope
+    held, scope = span._attributes, span._instrumentation_scope
+    events: Any = span._events
+    links: Any = span._links
     return (
-        isinstance(held, BoundedAttributes)
+        type(held) is BoundedAttributes
         and plain.issuperset(held._dict)
-        and not events
-        and not span._links
+        and not (events._dq if type(events) is _BOUNDED_LIST else events)
+        and not (links._dq if type(links) is _BOUNDED_LIST else links)
         and span._status.description is None
         and span._name not in names
         and (scope is None or scope.name not in scopes)
@@ -63,7 +67,10 @@ def is_plain(span: ReadableSpan, plain: set[str], names: frozenset[str], scopes:
 
 def is_bare(span: ReadableSpan) -> bool:
     """Tells of a span that it has no events and no links, and never lost one."""
-    events, links = span._events, span._links
+    events: Any = span._events
+    links: Any = span._links
+    if type(events) is type(links) is _BOUNDED_LIST:
+        return not (events._dq or links._dq or events.dropped)
     return not (events or links) and not getattr(events, "dropped", 0)
 
 

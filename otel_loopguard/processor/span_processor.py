@@ -186,13 +186,13 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         """Cleans a span that is ending, and says of a tool call what it was."""
         if sdk.is_plain(span, self._settings.cleaner.plain, _NAMES, _SCOPES):
             parent = span.parent
-            if parent is not None and not parent.is_remote and self._nodes.pass_over(span):
+            if parent is not None and not parent[2] and self._nodes.pass_over(span):
                 return
         self._look_at(span)
 
     def ended(self, span: ReadableSpan) -> None:
         """Does what `ending` does where that was not called: something wraps this processor and hides it."""
-        if self._nodes.was_passed_over(span):
+        if self._nodes.is_done(span):
             return
         attributes = sdk.mapping_of(span)
         node = self._nodes.of(span)
@@ -393,9 +393,9 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         self._note_call(known.call_unknown or READABLE, "" if scope is None else scope.name)
         seen = self.boundary.run("detectors", self._live.observe, node, whole, up, policy, named, otherwise=None)
         written |= of_call(call, None if seen is None else seen.observation)
-        context = span.get_span_context()
+        context = span.context
         if context is not None and context.trace_flags.sampled:
-            written[attr.PRODUCER_ID], written[attr.CALL_SEQUENCE] = self._live.number(context.trace_id)
+            written[attr.PRODUCER_ID], written[attr.CALL_SEQUENCE] = self._live.number(node.trace_id)
         if seen is None:
             return ()
         return [event_of(found, facts, known) for found in seen.findings]
