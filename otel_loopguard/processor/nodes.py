@@ -51,7 +51,9 @@ class Held:
     def of(cls, span: ReadableSpan) -> Held:
         """Reads what a span says by now."""
         attributes = dict(mapping_of(span))  # another thread may be setting some, and dialects walk over them
-        told = received(span, attributes)
+        # Without its events, which say nothing of that, and which the SDK has a lock before: a thread may hold it that
+        # writes to the span, is interrupted by the end of another, or is not there any more after a fork.
+        told = received(span, attributes, bare=True)
         return cls(dialects.read(told), told.scope, read_own(attributes).run_id)
 
 
