@@ -125,6 +125,7 @@ class Cleaner:
 
     def __init__(self, rule: ContentRule) -> None:
         self.rule = rule
+        self._keeps_all, self._keeps_most = rule is ContentRule.KEEP, rule is ContentRule.DROP_TOOL
         self._kinds: dict[str, KeyKind] = {}
         self.plain: set[str] = set()
         """Keys known to be plain: a span whose keys are all among them, and whose name and scope are no dialect's,
@@ -136,7 +137,7 @@ class Cleaner:
         Args:
             role: as its dialect reads it; None for a span of no dialect.
         """
-        return self.rule is ContentRule.KEEP or (self.rule is ContentRule.DROP_TOOL and role is not Role.TOOL)
+        return self._keeps_all or (self._keeps_most and role is not Role.TOOL)
 
     def kind_of(self, key: str) -> KeyKind:
         """Tells what a key says, from memory where it was asked before."""

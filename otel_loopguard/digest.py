@@ -208,14 +208,16 @@ class Digester:
             form = encode(at_top(value))
         elif form == b"{}":
             form = b"null"
-        return self._hex(_CALL, self._head(tool) + context + b"," + form + b"]")
+        mac = self._macs.get(_CALL) or self._mac(_CALL)
+        return mac.hexdigest(self._head(tool) + context + b"," + form + b"]")[:DIGEST_HEX]
 
     def result(self, tool: str, value: Value, *, form: bytes | None = None) -> str:
         """Digest a result of one tool; null and `{}` differ here. Returns 32 lower-case hex characters.
 
         `form`: the canonical form of `value`, where it is known.
         """
-        return self._hex(_RESULT, self._head(tool) + (encode(value) if form is None else form) + b"]")
+        mac = self._macs.get(_RESULT) or self._mac(_RESULT)
+        return mac.hexdigest(self._head(tool) + (encode(value) if form is None else form) + b"]")[:DIGEST_HEX]
 
     def state(self, value: Value) -> str:
         """Digest a state. Returns 32 lower-case hex characters."""
@@ -254,7 +256,6 @@ class Digester:
 
     def _head(self, tool: str) -> bytes:
         """Give `[tool,` in canonical form: how the messages about one tool begin."""
-        # Two threads may both write it; they write the same.
         head = self._heads.get(tool)
         if head is None:
             head = b"[%b," % encode(tool)
@@ -263,11 +264,13 @@ class Digester:
         return head
 
     def _hex(self, kind: str, message: bytes) -> str:
-        mac = self._macs.get(kind)
-        if mac is None:
-            # Two threads may both derive it; they derive the same.
-            mac = self._macs[kind] = _Hmac(hkdf_expand(self._root, kind, self._scope, self._scope_value))
+        mac = self._macs.get(kind) or self._mac(kind)
         return mac.hexdigest(message)[:DIGEST_HEX]
+
+    def _mac(self, kind: str) -> _Hmac:
+        # Two threads may both derive it; they derive the same.
+        mac = self._macs[kind] = _Hmac(hkdf_expand(self._root, kind, self._scope, self._scope_value))
+        return mac
 
 
 class Keyring:

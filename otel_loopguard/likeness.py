@@ -15,7 +15,7 @@ import zlib
 from array import array
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from itertools import islice
+from itertools import compress, islice
 from sys import byteorder
 from typing import Final, TypeAlias
 
@@ -49,11 +49,12 @@ SLOT_WORDS: Final = 2
 """Words of a name that fills a slot of a sentence: "New York"."""
 
 _WORD: Final = re.compile(r"\w+")
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz_"
 _ASCII_WORDS: Final = {
     code: chr(code).lower() if chr(code).isalnum() or chr(code) == "_" else " " for code in range(128)
 }
 """Lower case for what `_WORD` takes for a part of a word, space for all else."""
+_NO_LETTERS: Final = dict.fromkeys(map(ord, "abcdefghijklmnopqrstuvwxyz_"))
+"""Leaves nothing of a word without digits."""
 _DIGIT: Final = re.compile(r"\d")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _BITS: Final = 63
@@ -91,8 +92,8 @@ def sketch(text: str) -> Sketch:
     """
     seen = text if len(text) <= 2 * MAX_LOOKED_AT else f"{text[:MAX_LOOKED_AT]} {text[-MAX_LOOKED_AT:]}"
     # Of ASCII text a table makes the same words, at a tenth of the cost.
-    is_ascii = seen.isascii()
-    found = seen.translate(_ASCII_WORDS).split() if is_ascii else _WORD.findall(seen.casefold())
+    spaced = seen.translate(_ASCII_WORDS) if seen.isascii() else None
+    found = _WORD.findall(seen.casefold()) if spaced is None else spaced.split()
     distinct = set(found)
     level, kept = 0, distinct
     while len(kept) > MAX_KEPT_WORDS:
@@ -102,10 +103,10 @@ def sketch(text: str) -> Sketch:
         kept = {word for word in kept if not zlib.crc32(word.encode("utf-8", "surrogatepass")) & mask}
     if _DIGIT.search(seen) is None:
         return Sketch(_packed(kept, ()), level, len(distinct), len(found), len(text))
-    if is_ascii:
-        with_digits = {word for word in kept if not word.isalpha() and word.strip(_LETTERS)}
-    else:
+    if spaced is None:
         with_digits = {word for word in kept if not word.isalpha() and _DIGIT.search(word)}
+    else:
+        with_digits = kept.intersection(compress(spaced.split(" "), spaced.translate(_NO_LETTERS).split(" ")))
     numbers = [float(match[0][:_MAX_DIGITS]) for match in islice(_NUMBER.finditer(seen), MAX_NUMBERS)]
     hashes = _packed(kept - with_digits, with_digits)
     veiled = _veil(array("d", numbers).tobytes(), hashes)

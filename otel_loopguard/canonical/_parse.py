@@ -52,7 +52,7 @@ def parse_with_form(text: str | bytes) -> tuple[Value, bytes | None]:
     To prove that nothing was lost, the value is written again, and with its keys in order that is the form of most
     values: what `encode` makes sure of besides, the parser has seen. None where `encode` must decide.
     """
-    raw = _to_bytes(text)
+    raw = text.encode() if type(text) is str and text.isascii() and len(text) <= MAX_TEXT_BYTES else _to_bytes(text)
     if raw is None:
         return Opaque.of(text), None
     raw = raw.removeprefix(_BOM)

@@ -115,11 +115,15 @@ def is_schema(value: Value) -> bool:
     if "$schema" in value:
         return True
     properties = value.get("properties")
-    if isinstance(properties, Mapping) and (value.get("type") == "object" or "required" in value):
+    if (
+        properties is not None
+        and isinstance(properties, Mapping)
+        and (value.get("type") == "object" or "required" in value)
+    ):
         return all(isinstance(item, Mapping) for item in properties.values())
     for item in value.values():
-        # Text, the usual argument, is told first: asking an abstract class about it takes ten times as long.
-        if isinstance(item, str) or not isinstance(item, Mapping):
+        # The usual arguments are told first: asking an abstract class about them takes ten times as long.
+        if item is None or isinstance(item, (str, int, float, list)) or not isinstance(item, Mapping):
             return False
         if "description" not in item or item.get("type") not in _JSON_TYPES:
             return False

@@ -36,7 +36,13 @@ MAX_CHATS: Final = 16
 IDLE_NS: Final = 30 * 60 * 1_000_000_000
 """A run that made no call for so long is over; what comes under its name is another one."""
 
+_AGENT: Final = Role.AGENT
+_CHAT: Final = Role.CHAT
 _CONTAINERS: Final = (Role.AGENT, Role.WORKFLOW)
+_SCOPE_CONVERSATION: Final = Scope.CONVERSATION
+_SCOPE_RUN: Final = Scope.RUN
+_TOOL: Final = Role.TOOL
+_TURN: Final = Role.TURN
 RunKey: TypeAlias = tuple[str | int, ...]
 TurnKey: TypeAlias = tuple[str | int, ...]
 
@@ -76,15 +82,15 @@ def above(node: Node, reading: Reading, scope: str) -> Above:
             outermost = one
             if agent is not None:
                 holder = holder or one
-            elif role is Role.AGENT:
+            elif role is _AGENT:
                 agent = one
         elif below:
-            if role is Role.TURN:
+            if role is _TURN:
                 turn = turn or one
-            elif role is Role.TOOL and not asked:
+            elif role is _TOOL and not asked:
                 tool = tool or one
-            asked = asked or role is Role.CHAT
-        elif role is Role.TOOL and agent is not None:
+            asked = asked or role is _CHAT
+        elif role is _TOOL and agent is not None:
             holder = holder or one
         if held.scope == scope:
             first = one
@@ -302,7 +308,7 @@ class LiveRuns:
         key = _run_key(node, facts, up, policy.scope)
         with self._lock:
             run = self._run(key, facts.start_ns, policy, named)
-            return run.observe(facts, call, up, named=key[0] == "run" and policy.scope is Scope.RUN)
+            return run.observe(facts, call, up, named=key[0] == "run" and policy.scope is _SCOPE_RUN)
 
     def answer(self, node: Node, facts: SpanFacts, up: Above, policy: Policy, named: Callable[[str], str]) -> None:
         """Takes in a model response that ended; arguments as for `observe`."""
@@ -370,7 +376,7 @@ def _run_key(node: Node, facts: SpanFacts, up: Above, scope: Scope) -> RunKey:
     run_id = facts.run_id or up.run_id
     if run_id is not None:
         return ("run", run_id)
-    if scope is Scope.CONVERSATION and up.conversation is not None:
+    if scope is _SCOPE_CONVERSATION and up.conversation is not None:
         return ("conversation", up.conversation)
     if up.outermost is not None:
         return ("agent", up.outermost.started)

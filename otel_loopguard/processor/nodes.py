@@ -102,7 +102,7 @@ class Node:
 
     def held(self) -> Held | None:
         """Returns what the span says of itself; read again as long as it is open and was given more attributes."""
-        span = self.span
+        span = self._span()
         if span is not None:
             attributes = len(mapping_of(span))
             if attributes != self._attributes:
@@ -141,6 +141,9 @@ class Node:
 
     def mark(self, *, tool: bool) -> None:
         """A span that a dialect knows, maybe a tool's, ended here: all above it hold one."""
+        parent = self.parent
+        if parent is None or parent.inside_tool:
+            return  # most: one before it did it all
         for node in self.above():
             if node.inside_tool or (node.inside and not tool):
                 return

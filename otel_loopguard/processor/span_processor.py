@@ -22,7 +22,7 @@ from otel_loopguard.content import Checked, Cleaner, without_error_text
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects import Reading
 from otel_loopguard.dialects.own import SCHEMA_VERSION
-from otel_loopguard.digest import Digester, Key, Keyring, NameKind, checked_name, looks_like_name
+from otel_loopguard.digest import Digester, Key, Keyring, NameKind, checked_name
 from otel_loopguard.facts import FactsReader
 from otel_loopguard.keys import ephemeral_key, load_key
 from otel_loopguard.model import Role, SpanFacts, Unknown, Value
@@ -49,7 +49,10 @@ if TYPE_CHECKING:
     from otel_loopguard.processor.policy_watch import PolicyWatch
 
 _LOGGER: Final = logging.getLogger("otel_loopguard")
+_CHAT: Final = Role.CHAT
 _CONTAINERS: Final = (Role.AGENT, Role.WORKFLOW)
+_OTHER: Final = Role.OTHER
+_TOOL: Final = Role.TOOL
 _NAMES: Final = frozenset(dialects.BY_NAME)
 _SCOPES: Final = frozenset(dialects.BY_SCOPE)
 _NOTHING: Final[Mapping[str, Value]] = {}
@@ -251,7 +254,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         # Content first: whatever fails after this, none of it is left.
         kept = self._clean(span, node, settings.cleaner, attributes, reading, checked, bare=bare)
         node.settle(reading, told.scope)
-        node.mark(tool=reading.role is Role.TOOL)
+        node.mark(tool=reading.role is _TOOL)
         if reading is _UNREADABLE or attr.PRODUCER_ID in attributes:
             return
         said: _Said | None = None
@@ -307,7 +310,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
                 sdk.put_links(span, links)
         changed = kept is not None or events is not None or span.status.description is not None
         sdk.drop_status_text(span)
-        if span.name != f"execute_tool {reading.tool}" or not looks_like_name(reading.tool or "", kind=NameKind.TOOL):
+        if odd or not reading.tool or span.name != f"execute_tool {reading.tool}":
             name = shown_span_name(span.name, attributes, reading, checked)
             if name != span.name:
                 sdk.put_name(span, name)
@@ -354,12 +357,12 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         facts = settings.reader.of_reading(told, reading)
         written = of_place(facts)
         events: Sequence[FindingEvent] = ()
-        if facts.role is not Role.OTHER:
+        if facts.role is not _OTHER:
             up = above(node, reading, told.scope)
             named = _agent_namer(self._keyring.for_trace(told.trace_id))
             if facts.call is not None:
                 events = self._say_call(span, node, facts, up, named, settings.policy, written)
-            elif facts.role is Role.CHAT:
+            elif facts.role is _CHAT:
                 self.boundary.run("run", self._live.answer, node, facts, up, settings.policy, named, otherwise=None)
             elif facts.role in _CONTAINERS:
                 self._live.end(node)
