@@ -202,6 +202,8 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         if node.cleaned is attributes:
             return
         if node.cleaned is None:
+            for key in attributes:
+                self._settings.cleaner.kind_of(key)  # a key that was never asked about is not known to be plain
             is_plain = sdk.is_plain(span, self._settings.cleaner.plain, _NAMES, _SCOPES)
             if not is_plain and (attributes or sdk.has_text(span)):
                 self._note_late()
@@ -216,6 +218,8 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
 
     def _look_at(self, span: ReadableSpan) -> None:
         node = self._nodes.of(span)
+        if node.cleaned is not None:
+            return  # added twice to a provider, or called by both names
         node.cleaned = _NOTHING  # whatever comes of it, once is enough
         self._process(span, node, sdk.mapping_of(span))
         node.end(sdk.mapping_of(span))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opentelemetry import trace
@@ -11,6 +11,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
 from otel_loopguard.digest import Key
@@ -25,6 +26,7 @@ CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "lookup"}
 ARGUMENTS, RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 MESSAGES = "gen_ai.input.messages"
+_NAME, _ATTRIBUTES = 2, 4  # where a sampler finds them
 
 
 def unchanged(processor: SpanProcessor) -> SpanProcessor:
@@ -76,6 +78,28 @@ class Application:
         span = self.start("execute_tool lookup", {**TOOL, ARGUMENTS: '{"a": 1}', RESULT: result, **attributes}, parent)
         span.end()
         return span
+
+
+class ByName(Sampler):
+    """Decides by how a span's name begins; samples what it was told nothing of.
+
+    Args:
+        decisions: in the order asked.
+    """
+
+    def __init__(self, decisions: Mapping[str, Decision]) -> None:
+        self._decisions = decisions
+
+    def should_sample(self, *given: Any, **named: Any) -> SamplingResult:
+        """Says so; the span keeps its attributes."""
+        name = given[2] if len(given) > _NAME else named["name"]
+        attributes = given[4] if len(given) > _ATTRIBUTES else named.get("attributes")
+        found = [decision for head, decision in self._decisions.items() if name.startswith(head)]
+        return SamplingResult(found[0] if found else Decision.RECORD_AND_SAMPLE, attributes)
+
+    def get_description(self) -> str:
+        """Says so."""
+        return "ByName"
 
 
 def held(span: ReadableSpan) -> dict[str, Any]:
