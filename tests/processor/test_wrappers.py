@@ -268,7 +268,7 @@ def test_content_that_another_processor_puts_back_goes_again(caplog: pytest.LogC
 
     class PutsBack(SpanProcessor):
         def on_end(self, span: ReadableSpan) -> None:
-            span._attributes = {**(span.attributes or {}), RESULT: CANARY}  # type: ignore[assignment] # noqa: SLF001
+            span._attributes = {**(span.attributes or {}), RESULT: CANARY}  # noqa: SLF001
 
     application = Application(wrap=lambda ours: Group(PutsBack(), ours))
     application.call()
