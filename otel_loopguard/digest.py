@@ -209,7 +209,8 @@ class Digester:
         elif form == b"{}":
             form = b"null"
         mac = self._macs.get(_CALL) or self._mac(_CALL)
-        return mac.hexdigest(self._head(tool) + context + b"," + form + b"]")[:DIGEST_HEX]
+        head = self._heads.get(tool) or self._head(tool)
+        return mac.hexdigest(head + context + b"," + form + b"]")[:DIGEST_HEX]
 
     def result(self, tool: str, value: Value, *, form: bytes | None = None) -> str:
         """Digest a result of one tool; null and `{}` differ here. Returns 32 lower-case hex characters.
@@ -217,7 +218,8 @@ class Digester:
         `form`: the canonical form of `value`, where it is known.
         """
         mac = self._macs.get(_RESULT) or self._mac(_RESULT)
-        return mac.hexdigest(self._head(tool) + (encode(value) if form is None else form) + b"]")[:DIGEST_HEX]
+        head = self._heads.get(tool) or self._head(tool)
+        return mac.hexdigest(head + (encode(value) if form is None else form) + b"]")[:DIGEST_HEX]
 
     def state(self, value: Value) -> str:
         """Digest a state. Returns 32 lower-case hex characters."""

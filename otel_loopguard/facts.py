@@ -148,7 +148,7 @@ class FactsReader:
                 conversation=digester.conversation(reading.conversation) if reading.conversation else None,
                 turn=self._name(reading.turn, digester) if reading.turn else None,
                 call=self._call(span, reading, own, digester),
-                chat=self._chat(reading.chat, own, digester),
+                chat=None if reading.chat is None else self._chat(reading.chat, own, digester),
                 decision=reading.decision,
                 termination=reading.termination,
                 final_answer=reading.final_answer,
@@ -285,7 +285,7 @@ class FactsReader:
         normal = given = call_form = None
         if call_unknown is None:
             try:
-                normal = contract.arguments(arguments.value)
+                normal = arguments.value if contract.argument_rules is None else contract.arguments(arguments.value)
                 call_form = arguments.form if normal is arguments.value else None
                 call_digest = digester.call(tool, normal, identity=identity, form=call_form)
                 key = contract.business(arguments.value) if contract.effect is _EFFECT_WRITE else None
@@ -297,7 +297,9 @@ class FactsReader:
                 call_digest, call_unknown = None, error.reason
         if result_unknown is None:
             try:
-                given = contract.result(result.value)
+                given = result.value
+                if contract.ignored_results or contract.ignored_texts:
+                    given = contract.result(given)
                 result_digest = digester.result(tool, given, form=result.form if given is result.value else None)
             except CanonicalError as error:
                 result_unknown = error.reason
@@ -308,7 +310,7 @@ class FactsReader:
         text = reading.error_text if failed and reading.error_text is not None else given
         lost = failed or result_class is _CLASS_NOT_FOUND
         return CallFacts(
-            tool=self._name(tool, digester, _TOOL_NAME) or "",
+            tool=tool if tool in self._plain[_TOOL_NAME] else self._name(tool, digester, _TOOL_NAME) or "",
             call_id=None if reading.call_id is None else checked_name(reading.call_id, digester, kind=_CALL_ID),
             call_digest=call_digest,
             call_unknown=call_unknown,
@@ -333,6 +335,7 @@ class FactsReader:
             else _likenesses(normal, text, contract, digester, lost=lost, form=call_form),
             signals=None
             if result_unknown is not None
+            or not (contract.progress or contract.pagination or contract.polling or contract.range)
             else contract.signals(None if call_unknown else arguments.value, result.value, digester),
         )
 
@@ -431,7 +434,7 @@ def _likenesses(
         return None
     if contract.noop or contract.pattern is not _PLAIN:
         return None
-    identity = contract.identity(normal)
+    identity = contract.identity(normal) if contract.identity_args else None
     return Likenesses(
         arguments=None if parts is None else parts.wording,
         frame=None if parts is None else _digest_or_none(contract.tool, parts.frame, digester),

@@ -178,8 +178,10 @@ def framed(arguments: Value, form: bytes | None = None) -> Framed | None:
 
     Cost: about 0.5 µs for arguments without free text.
     """
-    if arguments is None or not (_may_hold_free_text(arguments) if form is None else _has_spaces(form)):
+    if form is not None and form.isascii() and form.count(b" ") + form.count(b"\\") < FREE_TEXT_WORDS - 1:
         return None  # most calls: only ids, numbers and short words
+    if arguments is None or (form is None and not _may_hold_free_text(arguments)):
+        return None
     frame = _frame(arguments, MAX_DEPTH)
     return None if frame is arguments else Framed(frame, sketch_of(arguments))
 
@@ -190,11 +192,6 @@ def _may_hold_free_text(value: Value) -> bool:
         text = _as_json(value)
     except (TypeError, ValueError, RecursionError):
         return True
-    return _has_spaces(text)
-
-
-def _has_spaces(text: bytes) -> bool:
-    """Tells whether JSON without space between its tokens has white space enough for free text, or any beyond ASCII."""
     return not text.isascii() or text.count(b" ") + text.count(b"\\") >= FREE_TEXT_WORDS - 1
 
 

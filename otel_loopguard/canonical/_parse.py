@@ -65,7 +65,7 @@ def parse_with_form(text: str | bytes) -> tuple[Value, bytes | None]:
     except (msgspec.DecodeError, RecursionError, ValueError):
         kept_all = False  # bad text, a float that is written otherwise, or text that only the slower parser accepts
     if kept_all:
-        return value, as_form(out, value)
+        return value, out if out.isascii() and len(out) <= MAX_INT_DIGITS else as_form(out, value)
     try:
         value = _decode(raw)
         if _kept_all(raw, _encode(value)):

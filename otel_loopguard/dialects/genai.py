@@ -64,6 +64,8 @@ _MESSAGE_EVENTS: Final = frozenset({attr.CHOICE_EVENT, attr.DETAILS_EVENT, "gen_
 def read(span: Span) -> Reading | None:
     """Reads a span of the gen_ai conventions; None where it carries none of their telling names."""
     role = role_of(span)
+    if role is _TOOL:
+        return tool(span, NAME)
     return None if role is None else read_as(span, role, NAME)
 
 
@@ -124,9 +126,12 @@ def tool(
         failed: the dialect knows of a failure that neither the status nor `error.type` shows.
         not_a_call: why this span is no tool call, if the dialect knows it.
     """
+    # What is not there is not asked for: most spans have neither an agent nor a conversation.
+    attributes = span.attributes
     outcome, error_type, error_text = ending(span, failed=failed)
     if arguments is None:
-        arguments = arguments_of(span)
+        value = attributes.get(attr.TOOL_ARGUMENTS)
+        arguments = arguments_of(span) if value is None else payload.arguments(value)
     if result is None:
         result = result_of(span)
     if span.dropped_attributes:
@@ -137,13 +142,15 @@ def tool(
         tool=tool_name(span),
         arguments=arguments,
         result=result,
-        call_id=name_or_none(span.attributes.get(attr.TOOL_CALL_ID)),
+        call_id=name_or_none(attributes.get(attr.TOOL_CALL_ID)),
         not_a_call=not_a_call,
         outcome=outcome,
         error_type=error_type,
         error_text=error_text,
-        agent=agent_of(span),
-        conversation=conversation_of(span),
+        agent=agent_of(span) if attr.AGENT_NAME in attributes else None,
+        conversation=conversation_of(span)
+        if attr.CONVERSATION_ID in attributes or attr.SESSION_ID in attributes
+        else None,
     )
 
 
@@ -171,7 +178,8 @@ def result_of(span: Span) -> Content:
     """Reads a tool call's result, content blocks unwrapped: the attribute, else a span event that carries it."""
     value = span.attributes.get(attr.TOOL_RESULT)
     if value is not None:
-        return payload.blocks(payload.result(value))
+        read = payload.result(value)
+        return payload.blocks(read) if isinstance(read.value, list | tuple) else read
     for event in span.events:
         if event.name == attr.CHOICE_EVENT:
             return payload.blocks(payload.result(event.attributes.get("message")))

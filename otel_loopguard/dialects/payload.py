@@ -113,7 +113,9 @@ def _arguments(value: Value, *, bare: bool) -> Content:
         suspicious = withheld.hints_at_redaction(text)
         if suspicious and withheld.is_redacted(text):
             return REDACTED
-        value, decoded, form = _decode(text)
+        value, decoded, form = found = _decode_once(text)
+        if decoded and isinstance(value, str):
+            value, decoded, form = _decode_further(found)
         if not decoded:
             if withheld.is_cut(text) or withheld.ends_in_ellipsis(text):
                 return TRUNCATED
@@ -131,7 +133,9 @@ def _text_result(text: str, *, from_repr: bool) -> Content:
     suspicious = withheld.hints_at_redaction(text)
     if suspicious and withheld.is_redacted(text):
         return REDACTED
-    value, decoded, form = _decode(text)
+    value, decoded, form = found = _decode_once(text)
+    if decoded and isinstance(value, str):
+        value, decoded, form = _decode_further(found)
     if not decoded:
         if from_repr and text in _REPR_WORDS:
             return Content(_REPR_WORDS[text])
@@ -176,8 +180,11 @@ _Decoded: TypeAlias = "tuple[Value, bool, bytes | None]"
 
 def _decode(text: str) -> _Decoded:
     found = _decode_once(text)
-    if not found[1] or not isinstance(found[0], str):
-        return found
+    return _decode_further(found) if found[1] and isinstance(found[0], str) else found
+
+
+def _decode_further(found: _Decoded) -> _Decoded:
+    """Decodes text that was decoded from text."""
     for _ in range(ROUNDS):
         inner = _decode_once(found[0])
         if not inner[1]:
