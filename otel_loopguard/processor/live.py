@@ -151,7 +151,7 @@ class _Turns:
             return ("id", facts.turn)
         if turn is not None:
             return ("span", turn.started)
-        chat = self._asking(call.call_id, facts.start_ns)
+        chat = self._asking(call.call_id, facts.start_ns) if self._chats else None
         end_ns = facts.end_ns or facts.start_ns
         if chat is None:
             if facts.start_ns >= self._latest:
@@ -238,8 +238,11 @@ class _Run:
             if self._outermost is not None and self._outermost.span is None:
                 self._user_turn += 1
             self._outermost = up.outermost
-        agent = self.agent_of(facts, up)
-        key = (agent, *self.turns_of(agent).key(facts, call, up.turn))
+        agent = None if up.agent is None else self._names.latest.get(up.agent.started)
+        if agent is None:
+            agent = self.agent_of(facts, up)
+        turns = self._by_agent.latest.get(agent) or self.turns_of(agent)
+        key = (agent, *turns.key(facts, call, up.turn))
         turn = self._turns.latest.get(key) or self._turns.promote(key)
         if turn is None:
             self._turn = turn = self._turn + 1
@@ -307,7 +310,9 @@ class LiveRuns:
             return None
         key = _run_key(node, facts, up, policy.scope)
         with self._lock:
-            run = self._run(key, facts.start_ns, policy, named)
+            run = self._runs.latest.get(key)
+            if run is None or facts.start_ns - run.last_ns > IDLE_NS:
+                run = self._run(key, facts.start_ns, policy, named)
             return run.observe(facts, call, up, named=key[0] == "run" and policy.scope is _SCOPE_RUN)
 
     def answer(self, node: Node, facts: SpanFacts, up: Above, policy: Policy, named: Callable[[str], str]) -> None:

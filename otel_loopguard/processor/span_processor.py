@@ -312,8 +312,10 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=True, odd=odd))
             if links is not None:
                 sdk.put_links(span, links)
-        changed = kept is not None or events is not None or span.status.description is not None
-        sdk.drop_status_text(span)
+        changed = kept is not None or events is not None
+        if span.status.description is not None:
+            sdk.drop_status_text(span)
+            changed = True
         if odd or not reading.tool or span.name != f"execute_tool {reading.tool}":
             name = shown_span_name(span.name, attributes, reading, checked)
             if name != span.name:
