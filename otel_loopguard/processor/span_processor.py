@@ -242,24 +242,20 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         checked = names_of(self._keyring, told.trace_id)
         reading: Reading | None = _UNREADABLE
         reading = self.boundary.run("dialect", dialects.read, told, otherwise=reading)
+        if reading is None and told.dropped_attributes and self._was_known(attributes, checked):
+            reading = _UNREADABLE
         settings = self._settings if reading is None else self._begun(node.trace_id)
         if reading is None:
-            rest = settings.cleaner.without_content(attributes, checked, known=False)
-            if rest is not None and settings.cleaner.rule is ContentRule.DROP_ALL:
-                self._note_cleaned()
-                sdk.put_attributes(span, rest)
-            if sdk.has_text(span):
-                if settings.cleaner.rule is ContentRule.DROP_ALL:
-                    self._clean_events(span, settings.cleaner, checked)
-                self._clean_text(span, node)
-            if span.parent is None or span.parent.is_remote:
-                self._close(span, node, sdk.mapping_of(span))
+            self._clean_unknown(span, node, settings.cleaner, attributes, checked)
             return
         # Content first: whatever fails after this, none of it is left.
         kept = self._clean(span, node, settings.cleaner, attributes, reading, checked, bare=bare)
         node.settle(reading, told.scope)
         node.mark(tool=reading.role is _TOOL)
-        if reading is _UNREADABLE or attr.PRODUCER_ID in attributes:
+        if reading is _UNREADABLE:
+            self._close(span, node)
+            return
+        if attr.PRODUCER_ID in attributes:
             return
         said: _Said | None = None
         if not self._remove_only:
@@ -274,6 +270,13 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             sdk.put_attributes(span, {**kept, **written})
         for event in events:
             self._tell(event, span)
+
+    def _was_known(self, attributes: Mapping[str, Value], checked: Checked) -> bool:
+        """Tells whether a span that lost attributes is an agent's: what tells is set first, and dropped first."""
+        cleaner = self._settings.cleaner
+        if cleaner.rule is not ContentRule.DROP_ALL:
+            return False
+        return cleaner.without_content(attributes, checked, known=False) is not None
 
     def _begun(self, trace_id: int) -> _Settings:
         """Returns what a trace began with: a policy that comes in its midst is for the next one."""
@@ -324,6 +327,20 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         if changed:
             self._note_cleaned()
         return attributes if kept is None else kept
+
+    def _clean_unknown(
+        self, span: ReadableSpan, node: Node, cleaner: Cleaner, attributes: Mapping[str, Value], checked: Checked
+    ) -> None:
+        """Takes off a span that no dialect knows what is content wherever it stands, or may be a tool's error."""
+        rest = cleaner.without_content(attributes, checked, known=False)
+        if rest is not None and cleaner.rule is ContentRule.DROP_ALL:
+            self._note_cleaned()
+            sdk.put_attributes(span, rest)
+        if sdk.has_text(span):
+            if cleaner.rule is ContentRule.DROP_ALL:
+                self._clean_events(span, cleaner, checked)
+            self._clean_text(span, node)
+        self._close(span, node)
 
     def _clean_events(self, span: ReadableSpan, cleaner: Cleaner, checked: Checked) -> None:
         """Takes content off events and links of a span that no dialect knows: models' messages, wherever they are."""
@@ -409,11 +426,12 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             return ()
         return [event_of(found, facts, known) for found in seen.findings]
 
-    def _close(self, span: ReadableSpan, node: Node, attributes: Mapping[str, Value]) -> None:
-        """Says on a root that no dialect knows how many calls this process made of its trace, if any."""
-        closing = self._closing(node)
-        if closing:
-            sdk.put_attributes(span, {**attributes, **closing, attr.SCHEMA: SCHEMA_VERSION})
+    def _close(self, span: ReadableSpan, node: Node) -> None:
+        """Says on a local root that no dialect reads how many calls this process made of its trace, if any."""
+        if span.parent is None or span.parent.is_remote:
+            closing = self._closing(node)
+            if closing:
+                sdk.put_attributes(span, {**sdk.mapping_of(span), **closing, attr.SCHEMA: SCHEMA_VERSION})
 
     def _closing(self, node: Node) -> dict[str, Value]:
         numbers = self._live.numbers(node.trace_id)
