@@ -188,8 +188,11 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
     def ending(self, span: ReadableSpan) -> None:
         """Cleans a span that is ending, and says of a tool call what it was."""
         if sdk.is_plain(span, self._settings.cleaner.plain, _NAMES, _SCOPES):
-            parent = span.parent
-            if parent is not None and not parent[2] and self._nodes.pass_over(span):
+            parent, context = span.parent, span.context
+            is_root = parent is None or parent[2]
+            # A root says how many calls there were of its trace, if any.
+            closes = is_root and context is not None and self._live.numbers(context[0]) is not None
+            if not closes and self._nodes.pass_over(span):
                 return
         self._look_at(span)
 
