@@ -168,6 +168,7 @@ def _no_span() -> None:
     """Stands for the reference to a span that ended."""
 
 
+_SEEN: Final = object()
 _Entry: TypeAlias = "Node | tuple[ref[Span], int] | int"
 """A node; a span that is open and of which nothing was asked yet, with its number; or, of one that ended without
 anything being asked, the span id of its parent (0: none)."""
@@ -206,7 +207,10 @@ class Nodes:
         context = span.context
         entry = None if context is None else self._recent.latest.get(context[1])
         if type(entry) is Node:
-            return entry.cleaned is mapping_of(span)
+            if entry.cleaned is not mapping_of(span):
+                return False
+            entry.cleaned = _SEEN  # what was left on it, which may be content, is not held any longer
+            return True
         return type(entry) is int
 
     def of(self, span: ReadableSpan) -> Node:

@@ -211,6 +211,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             if not is_plain and (attributes or sdk.has_text(span)):
                 self._note_late()
             self._look_at(span)
+            node.cleaned = _NOTHING
         elif self._settings.cleaner.rule is ContentRule.DROP_ALL:
             # Another processor put other attributes on it since, of what it kept.
             checked = names_of(self._keyring, f"{node.trace_id:032x}")
@@ -303,8 +304,9 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
     ) -> Mapping[str, Value]:
         """Takes the content off a span that a dialect knows; returns the attributes that stay."""
         if cleaner.keeps(reading.role):
-            if cleaner.rule is ContentRule.DROP_TOOL and node.inside_tool and reading.role is not Role.CHAT:
-                self._drop_error_text(span)
+            tells = cleaner.rule is ContentRule.DROP_TOOL and node.inside_tool and reading.role is not Role.CHAT
+            if tells and self._drop_error_text(span):
+                self._note_cleaned()
             return attributes
         odd = odd_names(reading)
         kept = cleaner.without_content(attributes, checked, known=True, odd=odd)
@@ -335,48 +337,49 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         self, span: ReadableSpan, node: Node, cleaner: Cleaner, attributes: Mapping[str, Value], checked: Checked
     ) -> None:
         """Takes off a span that no dialect knows what is content wherever it stands, or may be a tool's error."""
-        rest = cleaner.without_content(attributes, checked, known=False)
-        if rest is not None and cleaner.rule is ContentRule.DROP_ALL:
+        changed = False
+        if cleaner.rule is ContentRule.DROP_ALL:
+            rest = cleaner.without_content(attributes, checked, known=False)
+            changed = rest is not None
+            if rest is not None:
+                sdk.put_attributes(span, rest)
+            changed |= sdk.has_text(span) and self._clean_events(span, cleaner, checked)
+        if sdk.has_text(span) and self._may_tell_an_error(node):
+            changed |= self._drop_error_text(span)
+        if changed:
             self._note_cleaned()
-            sdk.put_attributes(span, rest)
-        if sdk.has_text(span):
-            if cleaner.rule is ContentRule.DROP_ALL:
-                self._clean_events(span, cleaner, checked)
-            self._clean_text(span, node)
         self._close(span, node)
 
-    def _clean_events(self, span: ReadableSpan, cleaner: Cleaner, checked: Checked) -> None:
-        """Takes content off events and links of a span that no dialect knows: models' messages, wherever they are."""
+    def _clean_events(self, span: ReadableSpan, cleaner: Cleaner, checked: Checked) -> bool:
+        """Takes content off events and links of a span that no dialect knows; returns whether there was some."""
         events = sdk.changed_events(span, lambda held: cleaner.without_content(held, checked, known=False))
         if events is not None:
             sdk.put_events(span, events)
         links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=False))
         if links is not None:
             sdk.put_links(span, links)
-        if events is not None or links is not None:
-            self._note_cleaned()
+        return events is not None or links is not None
 
-    def _clean_text(self, span: ReadableSpan, node: Node) -> None:
-        """Takes the text of errors off a span that may have got a tool's.
+    def _may_tell_an_error(self, node: Node) -> bool:
+        """Tells whether a span that no dialect knows may have got the text of a tool's error.
 
         Such are spans above or below one that a dialect knows, and those below a span that held such a one before.
         """
         rule = self._settings.cleaner.rule
-        if rule is ContentRule.KEEP:
-            return
+        if rule is ContentRule.DROP_ALL:
+            return node.inside or any(one.inside or one.is_known() for one in node.above())
         if rule is ContentRule.DROP_TOOL:
-            if node.inside_tool or any(one.inside_tool or one.is_known(Role.TOOL) for one in node.above()):
-                self._drop_error_text(span)
-        elif node.inside or any(one.inside or one.is_known() for one in node.above()):
-            self._drop_error_text(span)
+            return node.inside_tool or any(one.inside_tool or one.is_known(Role.TOOL) for one in node.above())
+        return False
 
-    def _drop_error_text(self, span: ReadableSpan) -> None:
+    def _drop_error_text(self, span: ReadableSpan) -> bool:
+        """Takes the text of errors off a span; returns whether there was some."""
         events = sdk.changed_events(span, without_error_text)
         if events is not None:
             sdk.put_events(span, events)
-        if events is not None or span.status.description is not None:
-            self._note_cleaned()
+        changed = events is not None or span.status.description is not None
         sdk.drop_status_text(span)
+        return changed
 
     def _say(self, span: ReadableSpan, node: Node, told: Received, reading: Reading, settings: _Settings) -> _Said:
         """Returns the attributes that say what a span was, and the findings that became true with it."""
