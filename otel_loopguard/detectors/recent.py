@@ -44,7 +44,12 @@ class Recent(Generic[K, V]):
 
     def add(self, key: K, value: V) -> None:
         """Adds a key that is in neither generation."""
-        if len(self.latest) >= self._generation:
-            self.evicted += len(self._older)
-            self._older, self.latest = self.latest, {}
+        full = self.latest
+        if len(full) >= self._generation:
+            fresh: dict[K, V] = {}
+            # Another thread may have been here meanwhile: what it began must not be dropped with what is old. There is
+            # no call between this look and the change, so that no thread gets its turn in between.
+            if self.latest is full:
+                dropped, self._older, self.latest = self._older, full, fresh
+                self.evicted += len(dropped)
         self.latest[key] = value

@@ -10,6 +10,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import Span, TracerProvider
 
 from otel_loopguard import dialects
+from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.processor import nodes as nodes_module
 from otel_loopguard.processor.live import IDLE_NS, MAX_TRACES, LiveRuns, above
 from otel_loopguard.processor.nodes import MAX_DEPTH, Node, Nodes
@@ -153,6 +154,26 @@ def test_a_chain_that_is_asked_about_once_at_its_end_is_no_deep_recursion() -> N
         span = started(nodes, parent=span)
     assert span is not None
     assert MAX_DEPTH >= len(ancestors(nodes.of(span)))
+
+
+def test_two_threads_that_make_room_at_once_drop_the_old_once() -> None:
+    """The one that looked first and came last finds it done: what is new is not dropped with what is old."""
+    recent: Recent[str, int] = Recent(4)
+
+    class Crowded(dict[str, int]):
+        """Lets another thread in between the look at its size and what follows from it."""
+
+        def __len__(self) -> int:
+            size = super().__len__()
+            if size == 2 and recent.latest is self:
+                recent.latest = dict(self)
+                recent.add("theirs", 3)
+            return size
+
+    recent.latest = Crowded({"one": 1, "two": 2})
+    recent.add("ours", 4)
+    assert [1, 2, 3, 4] == [recent.peek(key) for key in ("one", "two", "theirs", "ours")]
+    assert 0 == recent.evicted
 
 
 # --- runs ------------------------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def fork() -> Callable[[Callable[[], object]], int]:
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(60)
+            signal.alarm(30)
             try:
                 work()
             except BaseException:  # noqa: BLE001 - told by the exit code
