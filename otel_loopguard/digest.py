@@ -342,8 +342,11 @@ class Keyring:
                 scope_value=scope_value,
                 environment=self._environment,
             )
-        if len(self._traces) >= MAX_PINNED_TRACES // 2:
-            self._older, self._traces = self._traces, {}
+        full = self._traces
+        if len(full) >= MAX_PINNED_TRACES // 2:
+            fresh: dict[str, Digester] = {}
+            if self._traces is full:  # else another thread has made room meanwhile, and what it pinned must stay
+                self._older, self._traces = full, fresh
         return self._traces.setdefault(scope_value, digester)
 
 

@@ -133,8 +133,18 @@ def _worse(outer: Outcome, inner: Outcome) -> Outcome:
 def _join_nested(tools: Sequence[SpanFacts], tree: Tree, places: Mapping[SpanKey, int], groups: _Union) -> None:
     for place, tool in enumerate(tools):
         outer = tree.above(tool).tool
-        if outer is not None and (tool.layer is not Layer.HOST or _same_tool(outer, tool) or _same_id(outer, tool)):
+        if outer is None or starts_after(tool, outer.end_ns):
+            continue
+        if tool.layer is not Layer.HOST or _same_tool(outer, tool) or _same_id(outer, tool):
             groups.join(place, places[(outer.trace_id, outer.span_id)])
+
+
+def starts_after(span: SpanFacts, end_ns: int | None) -> bool:
+    """Tells whether a span began when another was over, the end of which is given; False while that is open.
+
+    A context that nobody detached makes each call the parent of the next: below it by id alone, it is no layer of it.
+    """
+    return end_ns is not None and span.start_ns >= end_ns and (span.end_ns is None or span.end_ns > end_ns)
 
 
 def _join_linked(tools: Sequence[SpanFacts], places: Mapping[SpanKey, int], groups: _Union) -> None:

@@ -244,8 +244,11 @@ class _Traces:
         self._old: set[str] = set()
 
     def add(self, trace_id: str) -> None:
-        if len(self._young) >= MAX_TRACES // 2:
-            self._old, self._young = self._young, set()
+        full = self._young
+        if len(full) >= MAX_TRACES // 2:
+            fresh: set[str] = set()
+            if self._young is full:  # else another thread has made room meanwhile, and what it began must stay
+                self._old, self._young = full, fresh
         self._young.add(trace_id)
 
     def __contains__(self, trace_id: str) -> bool:

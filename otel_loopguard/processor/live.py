@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from otel_loopguard.assembly.layers import SameCall, one_call
+from otel_loopguard.assembly.layers import SameCall, one_call, starts_after
 from otel_loopguard.assembly.turns import DEFAULT_AGENT
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects.reading import Reading
@@ -357,7 +357,7 @@ class LiveRuns:
 
 def is_layer(facts: SpanFacts, tool: Node | None) -> bool:
     """Tells whether a tool span lies within another one of the same call, which is counted when that ends."""
-    if tool is None or facts.call is None:
+    if tool is None or facts.call is None or starts_after(facts, tool.ended_ns):
         return False
     held = tool.held()
     outer = None if held is None else held.tool

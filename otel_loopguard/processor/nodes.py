@@ -71,6 +71,7 @@ class Node:
         "_span",
         "cleaned",
         "depth",
+        "ended_ns",
         "inside",
         "inside_tool",
         "layers",
@@ -86,6 +87,7 @@ class Node:
         self.started = started
         self.inside = self.inside_tool = False
         self.cleaned: object = None
+        self.ended_ns: int | None = None
         self.layers: tuple[SpanFacts, ...] = ()
         self._held: Held | None = None
         self._attributes = -1
@@ -121,9 +123,9 @@ class Node:
         if self.span is not None:
             self.layers = (*self.layers, *layers)[:MAX_LAYERS]
 
-    def end(self, cleaned: object) -> None:
+    def end(self, cleaned: object, ended_ns: int | None) -> None:
         """The span ended, and `cleaned` is what was put on it: what it was known to say stays, the span does not."""
-        self.cleaned, self._span, self.layers = cleaned, _no_span, ()
+        self.cleaned, self.ended_ns, self._span, self.layers = cleaned, ended_ns, _no_span, ()
 
     def is_known(self, role: Role | None = None) -> bool:
         """Tells whether a dialect knows the span, as far as it has come; and as of this role, if one is given."""

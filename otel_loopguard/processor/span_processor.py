@@ -226,7 +226,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             return  # added twice to a provider, or called by both names
         node.cleaned = _NOTHING  # whatever comes of it, once is enough
         self._process(span, node, sdk.mapping_of(span))
-        node.end(sdk.mapping_of(span))
+        node.end(sdk.mapping_of(span), span.end_time)
 
     def emptied(self, span: ReadableSpan) -> None:
         """Leaves nothing on a span that could not be dealt with."""

@@ -205,3 +205,11 @@ def test_different_calls_in_two_dialects_stay_apart() -> None:
     """A framework's own tool span and another library's of another call may overlap."""
     spans = (tool("one", 0, 9, args="1", dialect="genai"), tool("two", 1, 8, args="2", dialect="openinference"))
     assert grouped(*spans) == [["one"], ["two"]]
+
+
+def test_a_span_below_one_that_was_over_is_a_call_of_its_own() -> None:
+    """A context that nobody detached makes each call the parent of the next: nested by id, not in time."""
+    calls = (tool("a", 0, 9), tool("b", 9, 12, parent="a"), tool("c", 20, 21, parent="b"))
+    assert grouped(*calls) == [["a"], ["b"], ["c"]]
+    assert grouped(tool("a", 0, 9), tool("b", 8, 12, parent="a")) == [["a", "b"]], "it began within, and ended late"
+    assert grouped(tool("a", 0, None), tool("b", 8, 12, parent="a")) == [["a", "b"]], "which is still open"

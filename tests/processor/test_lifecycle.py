@@ -89,7 +89,6 @@ def test_a_call_below_a_root_that_is_over_is_numbered() -> None:
     assert [("invoke_agent helper", 1)] == counted(application)
 
 
-@pytest.mark.xfail(strict=True, reason="a call below one that ended is taken for a layer of it, here and in assembly")
 def test_calls_below_a_call_that_is_over_are_calls() -> None:
     """A context that nobody detaches makes each call the parent of the next: nested by id, not in time."""
     application = Application()

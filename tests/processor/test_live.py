@@ -45,7 +45,7 @@ def test_ancestors_come_nearest_first() -> None:
     low = started(nodes, parent=middle)
     root.end()
     assert nodes.of(root).started == 1
-    nodes.of(root).end(None)
+    nodes.of(root).end(None, None)
     assert [2, 1] == ancestors(nodes.of(low))
 
 
