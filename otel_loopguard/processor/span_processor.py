@@ -212,10 +212,12 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
                 self._note_late()
             self._look_at(span)
             node.cleaned = _NOTHING
-        elif self._settings.cleaner.rule is ContentRule.DROP_ALL:
+            return
+        cleaner = (self._traces.peek(node.trace_id) or self._settings).cleaner
+        if cleaner.rule is ContentRule.DROP_ALL:
             # Another processor put other attributes on it since, of what it kept.
             checked = names_of(self._keyring, f"{node.trace_id:032x}")
-            kept = self._settings.cleaner.without_content(attributes, checked, known=False)
+            kept = cleaner.without_content(attributes, checked, known=False)
             if kept is not None:
                 self._note_late()
                 sdk.put_attributes(span, kept)
@@ -248,10 +250,11 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         reading = self.boundary.run("dialect", dialects.read, told, otherwise=reading)
         if reading is None and told.dropped_attributes and self._was_known(attributes, checked):
             reading = _UNREADABLE
-        settings = self._settings if reading is None else self._begun(node.trace_id)
         if reading is None:
+            settings = self._traces.peek(node.trace_id) or self._settings
             self._clean_unknown(span, node, settings.cleaner, attributes, checked)
             return
+        settings = self._begun(node.trace_id)
         # Content first: whatever fails after this, none of it is left.
         kept = self._clean(span, node, settings.cleaner, attributes, reading, checked, bare=bare)
         node.settle(reading, told.scope)
@@ -344,7 +347,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             if rest is not None:
                 sdk.put_attributes(span, rest)
             changed |= sdk.has_text(span) and self._clean_events(span, cleaner, checked)
-        if sdk.has_text(span) and self._may_tell_an_error(node):
+        if sdk.has_text(span) and _may_tell_an_error(node, cleaner.rule):
             changed |= self._drop_error_text(span)
         if changed:
             self._note_cleaned()
@@ -359,18 +362,6 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         if links is not None:
             sdk.put_links(span, links)
         return events is not None or links is not None
-
-    def _may_tell_an_error(self, node: Node) -> bool:
-        """Tells whether a span that no dialect knows may have got the text of a tool's error.
-
-        Such are spans above or below one that a dialect knows, and those below a span that held such a one before.
-        """
-        rule = self._settings.cleaner.rule
-        if rule is ContentRule.DROP_ALL:
-            return node.inside or any(one.inside or one.is_known() for one in node.above())
-        if rule is ContentRule.DROP_TOOL:
-            return node.inside_tool or any(one.inside_tool or one.is_known(Role.TOOL) for one in node.above())
-        return False
 
     def _drop_error_text(self, span: ReadableSpan) -> bool:
         """Takes the text of errors off a span; returns whether there was some."""
@@ -513,6 +504,18 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
     def _renew(self) -> None:
         self._lock = threading.RLock()
         self._live.renew()
+
+
+def _may_tell_an_error(node: Node, rule: ContentRule) -> bool:
+    """Tells whether a span that no dialect knows may have got the text of a tool's error.
+
+    Such are spans above or below one that a dialect knows, and those below a span that held such a one before.
+    """
+    if rule is ContentRule.DROP_ALL:
+        return node.inside or any(one.inside or one.is_known() for one in node.above())
+    if rule is ContentRule.DROP_TOOL:
+        return node.inside_tool or any(one.inside_tool or one.is_known(Role.TOOL) for one in node.above())
+    return False
 
 
 def _agent_namer(digester: Digester) -> Callable[[str], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
+from otel_loopguard import policy
 from tests.processor.applications import (
     AGENT,
     ARGUMENTS,
@@ -385,6 +387,7 @@ def test_a_switched_off_sdk_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 PROGRAM: Final = """
+import json
 import logging
 logging.basicConfig(level=logging.INFO)
 from opentelemetry.sdk.trace import TracerProvider
@@ -432,3 +435,24 @@ def test_chat_spans_alone_make_no_run() -> None:
     assert CANARY not in application.text()
     assert [] == counted(application)
     assert (0, {}) == (application.processor.counts.tool_calls, application.processor.counts.findings)
+
+
+# --- another policy ----------------------------------------------------------------------------------------------
+
+
+def test_a_trace_keeps_the_policy_that_it_began_with() -> None:
+    """A policy that comes in its midst lets none of its content go, and changes no digest; the next trace has it."""
+    application = Application()
+    root = application.start("GET /orders", {})
+    agent = application.start("invoke_agent helper", AGENT, root)
+    application.call(agent, CANARY)
+    changed = {"version": 1, "policy": "p", "policy_version": "2", "content": "keep"}
+    application.processor.set_policy(policy.load(json.dumps(changed)))
+    application.call(agent, CANARY)
+    end_badly(application.start("work", {}, agent))
+    end_badly(agent)
+    end_badly(root)
+    assert CANARY not in application.text()
+    assert ["default@1"] * 2 == [held(span)["loopguard.policy"] for span in application.spans if DIGEST in held(span)]
+    application.call(None, CANARY)
+    assert (CANARY in application.text(), "p@2") == (True, held(application.spans[-1])["loopguard.policy"])
