@@ -127,6 +127,8 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Spans of its group."""
     tools: Mapping[str, int] = {}
     """Calls by tool."""
+    labels: Labels = ()
+    """What its metrics are counted under, as at its first verdict; `totals.Totals.plan` sets it."""
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +151,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """Run ids that the merged groups had and this one has not."""
     totals: Totals = {}
     """What is added to the totals."""
+    forgotten: tuple[Series, ...] = ()
+    """Totals that are dropped, after the additions: those of releases that are no longer among the newest."""
     judged_ns: int
 
 
