@@ -51,6 +51,8 @@ class Reason(StrEnum):
     NOT_PROTOBUF = "not_protobuf"
     CORRUPT_COMPRESSION = "corrupt_compression"
     ZSTD = "zstd"
+    RAW_CONTENT = "raw_content"
+    """Of the scorer alone, by its setting `raw`."""
     SKIPPED_LOGS = "skipped_logs"
     SKIPPED_METRICS = "skipped_metrics"
 
@@ -84,6 +86,7 @@ _EXPLAINED: Final = {
     Reason.NOT_PROTOBUF: "not an OTLP trace message in protobuf",
     Reason.CORRUPT_COMPRESSION: "damaged gzip data",
     Reason.ZSTD: "zstd data; unpack it first: zstd -dc FILE | otel-loopguard replay -",
+    Reason.RAW_CONTENT: "a tool span that still holds arguments, a result or an error's text",
     Reason.SKIPPED_LOGS: "logs, which are not read",
     Reason.SKIPPED_METRICS: "metrics, which are not read",
 }

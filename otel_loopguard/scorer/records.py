@@ -63,11 +63,13 @@ class RefusedError(LoopGuardError):
 class Intake(Protocol):
     """Takes decoded spans in; the receivers call it, from any thread."""
 
-    def submit(self, spans: Sequence[Span]) -> Future[None]:
+    def submit(self, spans: Sequence[Span]) -> Future[Mapping[str, int]]:
         """Digests the spans and keeps them.
 
         Returns:
-            Done when all of them are on disk; fails with `RefusedError` where they could not be kept.
+            Done when they are on disk; fails with `RefusedError` where they could not be kept. Its result counts,
+            by `files.reasons.Reason`, spans of these that were not kept, such as raw ones under `Raw.REFUSE`; the
+            answer says so (partial success). Empty for none.
 
         Raises:
             RefusedError: there is no room for more at the moment, or the scorer is stopping.
