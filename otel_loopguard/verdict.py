@@ -40,7 +40,7 @@ _OUTCOME_OF: Final = {
     Severity.SUSPECT: RunOutcome.SUSPECT,
 }
 _REFUSALS: Final = (Action.DENY, Action.STOP)
-_INCOMPLETE_FLAGS: Final = frozenset(
+INCOMPLETE_FLAGS: Final = frozenset(
     {Flag.SEQUENCE_GAP, Flag.PRODUCER_NOT_CLOSED, Flag.REQUESTED_NOT_SEEN, Flag.OPEN_SPANS, Flag.RUN_LIMIT}
 )
 
@@ -135,7 +135,7 @@ def _outcome(run: Run, findings: Sequence[Finding], flags: set[Flag], tracker: T
             return outcome
     if tracker.would_complete or (not run.calls and not run.scorable_without_calls and not run.requested_unseen):
         return RunOutcome.UNSCORABLE
-    if run.requested_unseen or flags & _INCOMPLETE_FLAGS:
+    if run.requested_unseen or flags & INCOMPLETE_FLAGS:
         return RunOutcome.INCOMPLETE
     return RunOutcome.CLEAN
 

@@ -1,0 +1,356 @@
+"""The totals of all metrics in memory: planned with each settlement, changed after its commit, shown at any time.
+
+Invariants: what is shown is on disk, but for zeros. No counter goes down while it is shown. How many series there are
+is bounded whatever names come: services, agents and tools past a cap count under one name, so that a name that was
+taken once stays taken; of a service's releases the newest are shown, and what an older one had counted goes out of
+sight. A series that an alert may read is shown at 0 before it counts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from otel_loopguard.scorer import counting
+from otel_loopguard.scorer.metrics import GONE, METRIC_OF, NONE, OLD, OTHER, RELEASE_SEEN, START, Source
+from otel_loopguard.scorer.records import JudgedRun, Series, Totals
+
+Pairs: TypeAlias = Sequence[tuple[JudgedRun | None, JudgedRun | None]]
+"""Of each run that a settlement touches: as it was counted, and as it is judged now."""
+
+WAIT_NS: Final = 60 * 10**9
+"""How long a first verdict waits at most for its zeros to be scraped; Prometheus asks every minute by default."""
+_GONE: Final = ("release", GONE)
+SCRAPER_GONE_NS: Final = 300 * 10**9
+"""Nobody who scrapes is waited for after nobody has come for so long."""
+
+
+class Caps(msgspec.Struct, frozen=True, kw_only=True):
+    """How many names of each sort become label values; the rest share one."""
+
+    services: int = 20
+    agents: int = 10
+    """Of one service."""
+    tools: int = 50
+    """Of one service."""
+    releases: int = 20
+    """Of one service: the newest."""
+    releases_waiting: int = 5
+    """More that may wait for their first verdict at one time; a service that names each run so is not waited for."""
+    releases_remembered: int = 200
+    """Known to be old; one that is forgotten counts as new when it comes again."""
+
+
+class Exemplar(msgspec.Struct, frozen=True, gc=False):
+    """A trace that a series counted last."""
+
+    trace_id: str
+    value: float
+    time_ns: int
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What one settlement does to the totals; either `Totals.apply` or `Totals.abandon` follows where it is ready."""
+
+    ready: bool
+    """False: ask again later, as somebody has to see the zeros first; there is nothing to undo."""
+    runs: tuple[JudgedRun, ...] = ()
+    """The runs as they are now, with their labels: the settlement's runs."""
+    totals: Totals = {}
+    """The settlement's totals."""
+    forgotten: tuple[Series, ...] = ()
+    added: Totals = {}
+    """Of the totals, what is not shown yet."""
+    first: Totals = {}
+    """Of the totals, what is shown already and not on disk."""
+    displaced: tuple[tuple[str, str], ...] = ()
+    """Services and releases that go out of sight."""
+    exemplars: Mapping[Series, Exemplar] = {}
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown at one moment."""
+
+    values: Totals
+    exemplars: Mapping[Series, Exemplar]
+    time_ns: int
+    start_ns: int
+    """Since when the totals count."""
+
+
+class Accumulated:
+    """All totals of one scorer.
+
+    Args:
+        stored: as `Store.totals` gives them.
+        now_ns: Unix time.
+        wait_ns: how long a first verdict waits for its zeros to be seen; 0: not at all.
+        caps: of label values.
+
+    Thread safety: all of it, by one lock.
+    """
+
+    def __init__(self, stored: Totals, *, now_ns: int, wait_ns: int = WAIT_NS, caps: Caps | None = None) -> None:
+        self._lock = threading.Lock()
+        self._caps = caps or Caps()
+        self._wait_ns = wait_ns
+        self._began_ns = now_ns
+        self._seen_ns: int | None = None
+        self._values: dict[Series, float] = dict(stored)
+        self._unstored: dict[Series, float] = {}
+        """Shown, and put on disk with the next settlement."""
+        self._fresh: dict[Series, int] = {}
+        """Series that nobody may have seen at 0, and since when they are there."""
+        self._hidden: set[Series] = set()
+        self._exemplars: dict[Series, Exemplar] = {}
+        self._services: set[str] = set()
+        self._agents: dict[str, set[str]] = {}
+        self._tools: dict[str, set[str]] = {}
+        self._known: dict[str, dict[str, float]] = {}
+        """When the first run of each release was judged, by service."""
+        self._open: dict[str, list[str]] = {}
+        """The releases that are shown, by service, oldest first."""
+        self._in_flight = 0
+        self._displacing = False
+        if START.series() not in self._values:
+            self._show(START.series(), now_ns / 1e9)
+        self._remember()
+
+    @property
+    def start_ns(self) -> int:
+        """Since when the totals count, over all restarts."""
+        return int(self._values[START.series()] * 1e9)
+
+    def plan(self, pairs: Pairs, *, now_ns: int) -> Plan:
+        """Says what a settlement adds, and whether it may be written now.
+
+        Args:
+            pairs: of each run as it was counted (None: new) and as it is judged now (None: withdrawn).
+            now_ns: Unix time.
+
+        Returns:
+            The plan. Where it is ready, the settlement is written with its `runs`, `totals` and `forgotten`, plans
+            written in the order in which they were made, and then applied or abandoned.
+        """
+        with self._lock:
+            labelled = [(before, self._labelled(before, after, now_ns)) for before, after in pairs]
+            displaced = () if self._in_flight else tuple(self._surplus())
+            added: dict[Series, float] = {}
+            exemplars: dict[Series, Exemplar] = {}
+            for before, after in labelled:
+                for series, value in counting.changes(before, after).items():
+                    placed = self._placed(series, displaced)
+                    added[placed] = added.get(placed, 0.0) + value
+                    if after is not None and after.verdict.trace_ids and self._bears_exemplar(series):
+                        # Of a histogram's bucket, what was observed; of a counter, what was added.
+                        shown = float(after.verdict.calls) if series[0].endswith("_bucket") else value
+                        exemplars[placed] = Exemplar(after.verdict.trace_ids[0], shown, after.judged_ns)
+                if before is None and after is not None and not after.backfill:
+                    for series in counting.zeros(after.labels):
+                        self._open_series(series, now_ns)
+            for series in added:
+                if METRIC_OF[series[0]].zeros:
+                    self._open_series(series, now_ns)
+            if self._displacing or not self._all_seen(added, now_ns):
+                return Plan(ready=False)
+            forgotten = self._moved(displaced, added)
+            first = self._unstored
+            self._unstored = {}
+            self._in_flight += 1
+            self._displacing = bool(displaced)
+            totals = dict(first)
+            for series, value in added.items():
+                totals[series] = totals.get(series, 0.0) + value
+            return Plan(
+                ready=True,
+                runs=tuple([after for _, after in labelled if after is not None]),
+                totals={series: value for series, value in totals.items() if series not in forgotten},
+                forgotten=tuple(forgotten),
+                added=added,
+                first=first,
+                displaced=displaced,
+                exemplars=exemplars,
+            )
+
+    def apply(self, plan: Plan) -> None:
+        """Shows what a plan adds; call it once its settlement is on disk."""
+        with self._lock:
+            for series, value in plan.added.items():
+                self._values[series] = self._values.get(series, 0.0) + value
+                if _GONE in series[1]:
+                    self._hidden.add(series)
+            for service, release in plan.displaced:
+                self._open[service].remove(release)
+                self._hidden.add(RELEASE_SEEN.series({"service_name": service, "release": release}))
+            for series in plan.forgotten:
+                self._values.pop(series, None)
+                self._fresh.pop(series, None)
+                self._exemplars.pop(series, None)
+                self._hidden.discard(series)
+                if series[0] == RELEASE_SEEN.sample:
+                    labels = dict(series[1])
+                    self._known[labels["service_name"]].pop(labels["release"], None)
+            self._exemplars.update(plan.exemplars)
+            self._end(plan)
+
+    def abandon(self, plan: Plan) -> None:
+        """Takes a plan back whose settlement was not written."""
+        with self._lock:
+            self._unstored = {**plan.first, **self._unstored}
+            self._end(plan)
+
+    def snapshot(self, *, now_ns: int) -> Snapshot:
+        """All that is shown, as it is now."""
+        with self._lock:
+            values = {series: value for series, value in self._values.items() if series not in self._hidden}
+            return Snapshot(values=values, exemplars=dict(self._exemplars), time_ns=now_ns, start_ns=self.start_ns)
+
+    def seen(self, snapshot: Snapshot) -> None:
+        """Somebody was given a snapshot: the zeros in it need not be waited for any more."""
+        with self._lock:
+            self._seen_ns = max(snapshot.time_ns, self._seen_ns or 0)
+            for series in [one for one in self._fresh if one in snapshot.values]:
+                del self._fresh[series]
+
+    def net(self) -> dict[Series, float]:
+        """`counting.net` of the totals, hidden ones too."""
+        with self._lock:
+            return counting.net(self._values)
+
+    def recount(self, runs: Iterable[JudgedRun]) -> dict[Series, float]:
+        """`counting.recount` of runs as they are counted here: with names past a cap and old releases as one."""
+        with self._lock:
+            found: dict[Series, float] = {}
+            for series, value in counting.recount(runs).items():
+                placed = self._placed(series, ())
+                found[placed] = found.get(placed, 0.0) + value
+            return counting.net(found)
+
+    def _end(self, plan: Plan) -> None:
+        self._in_flight -= 1
+        if plan.displaced:
+            self._displacing = False
+
+    def _remember(self) -> None:
+        """Learns from the stored series which names have been taken."""
+        for series, value in self._values.items():
+            labels = dict(series[1])
+            service = labels.get("service_name")
+            if service is None:
+                continue
+            if service not in (NONE, OTHER):
+                self._services.add(service)
+            for label, taken in (("agent", self._agents), ("tool", self._tools)):
+                if labels.get(label, NONE) not in (NONE, OTHER):
+                    taken.setdefault(service, set()).add(labels[label])
+            if series[0] == RELEASE_SEEN.sample:
+                self._known.setdefault(service, {})[labels["release"]] = value
+        for service, known in self._known.items():
+            newest = sorted(known, key=lambda release: (known[release], release))[-self._caps.releases :]
+            self._open[service] = newest
+        for series in self._values:
+            labels = dict(series[1])
+            release = labels.get("release", NONE)
+            if release not in (NONE, OLD, OTHER) and release not in self._open.get(labels["service_name"], ()):
+                self._hidden.add(series)
+
+    def _labelled(self, before: JudgedRun | None, after: JudgedRun | None, now_ns: int) -> JudgedRun | None:
+        if after is None:
+            return None
+        if before is not None:
+            return msgspec.structs.replace(after, labels=before.labels, backfill=before.backfill)
+        names = dict(counting.run_labels(after.verdict))
+        service = _capped(names["service_name"], self._services, self._caps.services)
+        names["service_name"] = service
+        names["agent"] = _capped(names["agent"], self._agents.setdefault(service, set()), self._caps.agents)
+        # Old runs have no release in their metrics: none of theirs displaces a newer one.
+        names["release"] = NONE if after.backfill else self._release(service, names["release"], now_ns)
+        return msgspec.structs.replace(after, labels=tuple(sorted(names.items())))
+
+    def _release(self, service: str, release: str, now_ns: int) -> str:
+        """The label of a release; one that is new is shown from now on."""
+        if release == NONE:
+            return NONE
+        opened, known = self._open.setdefault(service, []), self._known.setdefault(service, {})
+        if release in opened:
+            return release
+        if service == OTHER or release in known or len(opened) >= self._caps.releases + self._caps.releases_waiting:
+            return OLD
+        opened.append(release)
+        # Later than all before, whatever the clock does: the order of restarts is this one.
+        known[release] = max([now_ns / 1e9, *(at + 1e-3 for at in known.values())])
+        self._show(RELEASE_SEEN.series({"service_name": service, "release": release}), known[release])
+        return release
+
+    def _show(self, series: Series, value: float) -> None:
+        self._values[series] = self._unstored[series] = value
+
+    def _open_series(self, series: Series, now_ns: int) -> None:
+        if series not in self._values:
+            self._show(series, 0.0)
+            self._fresh[series] = now_ns
+
+    def _all_seen(self, added: Mapping[Series, float], now_ns: int) -> bool:
+        """Whether all that a plan adds to has been seen at 0, or nobody is there to see it."""
+        last = self._began_ns + self._wait_ns if self._seen_ns is None else self._seen_ns + SCRAPER_GONE_NS
+        if now_ns >= last:
+            return True
+        return all(now_ns - self._fresh.get(series, now_ns - self._wait_ns) >= self._wait_ns for series in added)
+
+    def _surplus(self) -> Iterable[tuple[str, str]]:
+        for service, releases in self._open.items():
+            for release in releases[: max(0, len(releases) - self._caps.releases)]:
+                yield service, release
+
+    def _placed(self, series: Series, displaced: Sequence[tuple[str, str]]) -> Series:
+        """A series with the names of tools capped, and of a release that is out of sight with `GONE` in its place."""
+        name, labels = series
+        named = dict(labels)
+        service = named.get("service_name", NONE)
+        if "tool" in named:
+            named["tool"] = _capped(named["tool"], self._tools.setdefault(service, set()), self._caps.tools)
+        release = named.get("release", NONE)
+        if release not in (NONE, OLD) and (
+            (service, release) in displaced or release not in self._open.get(service, ())
+        ):
+            named["release"] = GONE
+        return name, tuple(sorted(named.items()))
+
+    def _moved(self, displaced: Sequence[tuple[str, str]], added: dict[Series, float]) -> set[Series]:
+        """Adds to `added` what goes out of sight; returns the series that go."""
+        gone: set[Series] = set()
+        if not displaced:
+            return gone
+        for series, value in self._values.items():
+            labels = dict(series[1])
+            if series[0] == RELEASE_SEEN.sample or (labels.get("service_name"), labels.get("release")) not in displaced:
+                continue
+            gone.add(series)
+            if value:
+                labels["release"] = GONE
+                moved = series[0], tuple(sorted(labels.items()))
+                added[moved] = added.get(moved, 0.0) + value
+        for service in {service for service, _ in displaced}:
+            known = self._known[service]
+            oldest = sorted(known, key=lambda release: (known[release], release))
+            gone.update(
+                RELEASE_SEEN.series({"service_name": service, "release": release})
+                for release in oldest[: max(0, len(known) - self._caps.releases_remembered)]
+            )
+        return gone
+
+    @staticmethod
+    def _bears_exemplar(series: Series) -> bool:
+        return METRIC_OF[series[0]].source in (Source.OUTCOME, Source.RUN) and not series[0].endswith("_sum")
+
+
+def _capped(name: str, taken: set[str], cap: int) -> str:
+    if name in (NONE, OTHER) or name in taken:
+        return name
+    if len(taken) >= cap:
+        return OTHER
+    taken.add(name)
+    return name
