@@ -19,8 +19,9 @@ from typing import Final, NoReturn
 
 from otel_loopguard.cli import audit, demo, doctor, replay
 from otel_loopguard.cli.exit_codes import ExitCode
-from otel_loopguard.cli.terminal import Printer, safe
+from otel_loopguard.cli.terminal import Printer
 from otel_loopguard.errors import LoopGuardError, SpillError
+from otel_loopguard.words import safe
 
 PROGRAM: Final = "otel-loopguard"
 COMMANDS: Final[dict[str, ModuleType]] = {module.NAME: module for module in (replay, audit, doctor, demo)}

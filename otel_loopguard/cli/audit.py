@@ -14,10 +14,10 @@ import msgspec
 
 from otel_loopguard.cli import inputs
 from otel_loopguard.cli.exit_codes import ExitCode
-from otel_loopguard.cli.terminal import Printer, safe
-from otel_loopguard.cli.words import UNKNOWNS, counted
+from otel_loopguard.cli.terminal import Printer
 from otel_loopguard.model import CallFacts, Outcome, Unknown
 from otel_loopguard.replay import Replay
+from otel_loopguard.words import UNKNOWNS, counted, safe
 
 NAME = "audit"
 SUMMARY = "print what was seen of each call, and what is missing"

@@ -20,9 +20,9 @@ import msgspec
 from otel_loopguard import attributes as attr
 from otel_loopguard.cli.exit_codes import ExitCode
 from otel_loopguard.cli.runs import Tables, input_line, report_lines, summary_line
-from otel_loopguard.cli.terminal import COLOUR_CHOICES, Painter, Printer, safe, wants_colour
-from otel_loopguard.cli.words import counted
+from otel_loopguard.cli.terminal import COLOUR_CHOICES, Painter, Printer, wants_colour
 from otel_loopguard.model import RunOutcome, Value
+from otel_loopguard.words import counted, safe
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

@@ -20,8 +20,8 @@ from otel_loopguard.cli import checkup
 from otel_loopguard.cli.checkup import Check, Diagnosis, Level, configuration, connection, installed, trial
 from otel_loopguard.cli.exit_codes import ExitCode
 from otel_loopguard.cli.terminal import COLOUR_CHOICES, Painter, Printer, wants_colour
-from otel_loopguard.cli.words import counted
 from otel_loopguard.processor.settings import Mode, Settings
+from otel_loopguard.words import counted
 
 NAME = "doctor"
 SUMMARY = "look for what keeps loops from being found, or content from being removed"

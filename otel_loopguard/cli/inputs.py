@@ -19,13 +19,13 @@ from typing import BinaryIO, Final, NamedTuple
 from otel_loopguard import files
 from otel_loopguard import policy as policies
 from otel_loopguard.cli.exit_codes import ExitCode
-from otel_loopguard.cli.terminal import Advance, Printer, progress_bar, safe
-from otel_loopguard.cli.words import counted
+from otel_loopguard.cli.terminal import Advance, Printer, progress_bar
 from otel_loopguard.digest import Digester, Scope
 from otel_loopguard.errors import InputError, MissingExtraError
 from otel_loopguard.files import Format
 from otel_loopguard.keys import load_key
 from otel_loopguard.model import BadInput, CallRecord, Span
+from otel_loopguard.words import counted, safe
 
 _MAX_TOLD: Final = 20
 """Problems told one by one; the rest are counted. Source: one screen."""

@@ -16,9 +16,10 @@ import msgspec
 from otel_loopguard.cli import inputs
 from otel_loopguard.cli.exit_codes import ExitCode
 from otel_loopguard.cli.runs import Tables, input_line, report_lines, summary_line
-from otel_loopguard.cli.terminal import COLOUR_CHOICES, Painter, Printer, safe, wants_colour
+from otel_loopguard.cli.terminal import COLOUR_CHOICES, Painter, Printer, wants_colour
 from otel_loopguard.model import RunOutcome, Verdict
 from otel_loopguard.replay import Replay
+from otel_loopguard.words import safe
 
 NAME = "replay"
 SUMMARY = "judge the runs in files and print one verdict a run"

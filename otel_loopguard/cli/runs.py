@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
-from otel_loopguard.cli import words
+from otel_loopguard import words
 from otel_loopguard.cli.table import table
-from otel_loopguard.cli.terminal import Painter, safe
+from otel_loopguard.cli.terminal import Painter
 from otel_loopguard.model import GuardEntry, RunOutcome, Verdict
 from otel_loopguard.replay import Counts, RunReport
+from otel_loopguard.words import safe
 
 _STYLES: Final = {RunOutcome.CLEAN: "good", RunOutcome.LOOP: "bad", RunOutcome.DUPLICATE_WRITE: "bad"}
 _OUTCOME_CHARS: Final = max(len(outcome) for outcome in RunOutcome)

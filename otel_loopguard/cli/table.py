@@ -10,50 +10,23 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from otel_loopguard.cli.terminal import Painter, safe
-from otel_loopguard.cli.words import UNKNOWNS, counted
+from otel_loopguard.cli.terminal import Painter
+from otel_loopguard.marks import Marks
 from otel_loopguard.model import CallFacts, ErrorCategory, Outcome, Progress, ToolCall, Unknown
 from otel_loopguard.tracker import Observation
+from otel_loopguard.words import UNKNOWNS, counted, safe
 
 MAX_ROWS: Final = 40
 """Rows shown of a long run: two screens. Those about findings come first."""
 _EDGE_ROWS: Final = 8
 _AROUND_FINDING: Final = 2
 _MAX_TOOL_CHARS: Final = 40
-_MARK_HEX: Final = 2
-_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class _Cell(NamedTuple):
     text: str
     style: str | None = None
     digest: str | None = None
-
-
-class Marks:
-    """Gives each digest of one run its letter."""
-
-    def __init__(self, *, lower: bool = False) -> None:
-        """`lower`: small letters, to tell results from calls."""
-        self._letters: dict[str, str] = {}
-        self._lower = lower
-
-    def of(self, digest: str) -> str:
-        """Letter and first characters of the digest, such as `A 3f`."""
-        letter = self._letters.get(digest)
-        if letter is None:
-            letter = self._letters[digest] = _letters(len(self._letters))
-        return f"{letter.lower() if self._lower else letter} {digest[:_MARK_HEX]}"
-
-
-def _letters(number: int) -> str:
-    """0 is A, 25 is Z, 26 is AA."""
-    text = ""
-    number += 1
-    while number:
-        number, place = divmod(number - 1, len(_ALPHABET))
-        text = _ALPHABET[place] + text
-    return text
 
 
 def table(

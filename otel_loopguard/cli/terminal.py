@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol, TextIO
 
-_MAX_NAME_CHARS: Final = 80
 _RESET: Final = "\x1b[0m"
 _STYLES: Final = {
     "bad": "\x1b[1;31m",
@@ -31,12 +30,6 @@ def wants_colour(choice: str, stream: TextIO, environ: Mapping[str, str]) -> boo
     if choice != "auto":
         return choice == "always"
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb" and stream.isatty()
-
-
-def safe(text: str, *, limit: int = _MAX_NAME_CHARS) -> str:
-    """`text` on one line without control or formatting characters, cut to `limit` characters."""
-    shown = text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
-    return shown if len(shown) <= limit else shown[: limit - 3] + "..."
 
 
 class Painter:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from otel_loopguard.cli.runs import Tables, input_line, report_lines, summary_line
-from otel_loopguard.cli.table import MAX_ROWS, Marks, table
-from otel_loopguard.cli.terminal import Painter, safe
+from otel_loopguard.cli.table import MAX_ROWS, table
+from otel_loopguard.cli.terminal import Painter
+from otel_loopguard.marks import Marks
 from otel_loopguard.model import (
     Action,
     DeniedBy,
@@ -27,6 +28,7 @@ from otel_loopguard.model import (
 )
 from otel_loopguard.replay import Counts, RunReport
 from otel_loopguard.tracker import Observation
+from otel_loopguard.words import safe
 from tests.cli.runs_by_hand import call, digest, finding, report
 
 _PLAIN = Painter(colour=False)

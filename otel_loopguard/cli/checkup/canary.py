@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from opentelemetry.sdk.trace import ReadableSpan
 
-from otel_loopguard.cli.terminal import safe
+from otel_loopguard.words import safe
 
 HERE: Final = "CANARY"
 """Stands for the canary in made-up spans and records."""

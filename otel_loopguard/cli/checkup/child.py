@@ -26,7 +26,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_loopguard.cli import checkup
 from otel_loopguard.cli.checkup import Check, Diagnosis, connection, installed, log_sounding, pipeline, sounding
 from otel_loopguard.cli.checkup.trial import Line, Request
-from otel_loopguard.cli.terminal import safe
 from otel_loopguard.digest import NameKind, looks_like_name
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.processor.boundary import Boundary
@@ -34,6 +33,7 @@ from otel_loopguard.processor.configured import configured
 from otel_loopguard.processor.install import sdk_provider
 from otel_loopguard.processor.settings import Settings
 from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
+from otel_loopguard.words import safe
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -13,10 +13,10 @@ from typing import Final
 from otel_loopguard import keys, policy
 from otel_loopguard.cli import checkup
 from otel_loopguard.cli.checkup import Check, Diagnosis
-from otel_loopguard.cli.words import counted
 from otel_loopguard.errors import KeyConfigError, LoopGuardError, PolicyError
 from otel_loopguard.policy.nodes import printable
 from otel_loopguard.processor.settings import POLICY, VARIABLES, Settings
+from otel_loopguard.words import counted
 
 MAX_POLICY_PROBLEMS: Final = 20
 """Mistakes of a policy that are told one by one. Source: one screen."""

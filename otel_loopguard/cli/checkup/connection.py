@@ -18,7 +18,7 @@ from typing import IO, Final, NamedTuple
 from otel_loopguard.cli import checkup
 from otel_loopguard.cli.checkup import Check, Diagnosis
 from otel_loopguard.cli.checkup.installed import Installed
-from otel_loopguard.cli.terminal import safe
+from otel_loopguard.words import safe
 
 ENDPOINT, TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 PATH: Final = "/v1/traces"

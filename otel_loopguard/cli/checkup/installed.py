@@ -16,9 +16,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from otel_loopguard.cli import checkup
 from otel_loopguard.cli.checkup import Check, Diagnosis
-from otel_loopguard.cli.terminal import safe
 from otel_loopguard.processor.remedies import CARRIERS, FRAMEWORKS, SOURCES, Source
 from otel_loopguard.processor.settings import ENABLED, MODE, SDK_DISABLED, Mode, Settings
+from otel_loopguard.words import safe
 
 Installed: TypeAlias = Mapping[str, str]
 """Distribution, in lower case with dashes, to version."""

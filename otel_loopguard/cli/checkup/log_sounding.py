@@ -26,12 +26,11 @@ from otel_loopguard.cli.checkup.canary import HERE, Canary
 from otel_loopguard.cli.checkup.pipeline import held_by, name_of
 from otel_loopguard.cli.checkup.shapes import every_key
 from otel_loopguard.cli.checkup.sounding import FLUSH_MS, MAX_PLACES, QUIET, strictest
-from otel_loopguard.cli.terminal import safe
-from otel_loopguard.cli.words import counted
 from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor.boundary import Boundary
 from otel_loopguard.processor.install_logs import sdk_logger_provider
 from otel_loopguard.processor.logs import LoopGuardLogRecordExporter, LoopGuardLogRecordProcessor
+from otel_loopguard.words import counted, safe
 
 _MARK: Final = "otel_loopguard.canary"
 _TOOL: Final = "loopguard_doctor.tool"

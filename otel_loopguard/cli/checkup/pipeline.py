@@ -14,10 +14,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 
 from otel_loopguard.cli import checkup
 from otel_loopguard.cli.checkup import Check, Diagnosis
-from otel_loopguard.cli.terminal import safe
-from otel_loopguard.cli.words import counted
 from otel_loopguard.processor.exporter import LoopGuardSpanExporter
 from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
+from otel_loopguard.words import counted, safe
 
 MAX_DEPTH: Final = 12
 """Processors inside processors that are looked through."""

@@ -29,9 +29,9 @@ from otel_loopguard.cli.checkup import Check, Diagnosis
 from otel_loopguard.cli.checkup.canary import Canary, Place
 from otel_loopguard.cli.checkup.pipeline import Part, inner_exporter, name_of, parts_of
 from otel_loopguard.cli.checkup.shapes import Shape, shapes
-from otel_loopguard.cli.words import counted
 from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor.boundary import Boundary
+from otel_loopguard.words import counted
 
 FLUSH_MS: Final = 5_000
 MAX_PLACES: Final = 12

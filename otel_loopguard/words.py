@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from otel_loopguard.cli.terminal import safe
 from otel_loopguard.model import (
     Finding,
     Flag,
@@ -122,6 +121,15 @@ UNKNOWNS: Final = {
     Unknown.SCHEMA_NOT_ARGUMENTS: "only a schema",
     Unknown.NOT_CONFIGURED: "not configured",
 }
+
+
+_MAX_NAME_CHARS: Final = 80
+
+
+def safe(text: str, *, limit: int = _MAX_NAME_CHARS) -> str:
+    """`text` on one line without control or formatting characters, cut to `limit` characters."""
+    shown = text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
+    return shown if len(shown) <= limit else shown[: limit - 3] + "..."
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

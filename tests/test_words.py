@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otel_loopguard.cli import words
+from otel_loopguard import words
 from otel_loopguard.model import Flag, Kind, RunOutcome, Severity, TerminationReason, Unknown, Verdict
 from tests.cli.runs_by_hand import call, finding
 
