@@ -44,3 +44,11 @@ class InstallError(LoopGuardError):
 
 class SdkError(LoopGuardError):
     """The installed SDK does not let content be removed: exporters would get it."""
+
+
+class StoreError(LoopGuardError):
+    """The scorer's data folder cannot be used, read or written; says which, why, and how to go on."""
+
+
+class StaleError(StoreError):
+    """What was judged or asked for was settled, merged or evicted meanwhile; nothing was changed."""
