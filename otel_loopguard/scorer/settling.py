@@ -98,7 +98,9 @@ def settle(db: sqlite3.Connection, settlement: Settlement, packed: bytes) -> Non
     db.executemany("INSERT OR IGNORE INTO name (name, grp) VALUES (?, ?)", [(name, group) for name in settlement.names])
     for run in settlement.runs:
         _put_run(db, group, run)
-    add_totals(db, settlement.totals)
+    _add_totals(db, settlement.totals)
+    forgotten = [(name, _labels_text(labels)) for name, labels in settlement.forgotten]
+    db.executemany("DELETE FROM total WHERE name = ? AND labels = ?", forgotten)
 
 
 def take_group(db: sqlite3.Connection, group: int) -> None:
@@ -134,20 +136,19 @@ def _put_run(db: sqlite3.Connection, group: int, run: JudgedRun) -> None:
     )
 
 
-def add_totals(db: sqlite3.Connection, totals: Totals) -> None:
-    """Adds to the totals.
-
-    Raises:
-        ValueError: a number is infinite or none.
-    """
+def _add_totals(db: sqlite3.Connection, totals: Totals) -> None:
     rows = []
     for (name, labels), value in totals.items():
         if not math.isfinite(value):
             message = "a total must be a number, and finite"
             raise ValueError(message)
         fits = not isinstance(value, int) or -_MOST <= value < _MOST
-        rows.append((name, encode_json(labels).decode(), value if fits else float(value)))
+        rows.append((name, _labels_text(labels), value if fits else float(value)))
     db.executemany(_ADD_TOTAL, rows)
+
+
+def _labels_text(labels: Labels) -> str:
+    return encode_json(labels).decode()
 
 
 def read_totals(rows: Iterable[tuple[str, str, float]]) -> dict[Series, float]:

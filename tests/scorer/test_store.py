@@ -307,6 +307,15 @@ def test_totals_add_up(store: Store) -> None:
     assert 6 == store.totals()["n", ()]
 
 
+def test_totals_are_dropped_after_the_additions(store: Store) -> None:
+    """What a settlement forgets is gone, also what it added to that; a series never known is no fault."""
+    old, kept = (("release", "1"),), (("release", "2"),)
+    store.settle(settlement(store, (), totals={("n", old): 1, ("n", kept): 1})).result()
+    forgotten = (("n", old), ("m", old))
+    store.settle(settlement(store, (), totals={("n", old): 1, ("n", kept): 1}, forgotten=forgotten)).result()
+    assert {("n", kept): 2} == store.totals()
+
+
 # --- verdicts ---------------------------------------------------------------------------------------------
 
 
