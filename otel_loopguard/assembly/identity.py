@@ -150,8 +150,11 @@ class _Sorting:
             return ("agent", outermost.trace_id, outermost.span_id)
         if main is not None and main is not span and outermost is None:
             return self._key(main, self._tree.above(main))
-        if main is None and conversation is not None and span.role is Role.TOOL:
-            return ("conversation", conversation)
+        if main is None and span.role is Role.TOOL:
+            # Of a tool span only, as only these join traces: the run would else be in several groups.
+            conversation = span.conversation or (None if above.tool is None else above.tool.conversation)
+            if conversation is not None:
+                return ("conversation", conversation)
         return ("trace", span.trace_id)
 
     def _above_of_a_layer(self, same: SameCall, above: Above) -> Above:

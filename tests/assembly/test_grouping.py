@@ -7,7 +7,7 @@ import itertools
 from otel_loopguard import policy
 from otel_loopguard.assembly.grouping import Grouper, one_version
 from otel_loopguard.model import Outcome
-from tests.assembly.build import OTHER_TRACE, agent, key, tool
+from tests.assembly.build import OTHER_TRACE, agent, chat, key, tool
 from tests.replaying import replay_items
 
 
@@ -70,3 +70,25 @@ def test_under_scope_conversation_agents_join_by_their_conversation() -> None:
     (report,) = replay_items(spans, wide)
     assert (len(report.calls), len(report.verdict.trace_ids)) == (3, 3)
     assert len(replay_items(spans, policy.default())) == 3
+
+
+def test_a_conversation_that_joins_no_traces_is_no_run() -> None:
+    """That of a model response: tool spans below it are of their trace's run, or one run would be in two groups."""
+    spans = [
+        span
+        for number in (1, 2)
+        for span in (
+            chat("c", 0, 9, trace_id=f"{number:032x}", conversation="c"),
+            tool("t", 1, 2, parent="c", trace_id=f"{number:032x}"),
+        )
+    ]
+    assert [f"{number:032x}" for number in (1, 2)] == [
+        report.verdict.run_id for report in replay_items(spans, policy.default())
+    ]
+
+
+def test_a_tool_span_is_of_the_conversation_of_the_one_above_it() -> None:
+    """Both join its traces, so that they are one run."""
+    outer = tool("a", 0, 9, conversation="c")
+    (report,) = replay_items([outer, tool("b", 1, 2, parent="a", tool_name="inner")], policy.default())
+    assert ("c", 2) == (report.verdict.run_id, len(report.calls))
