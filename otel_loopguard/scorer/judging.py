@@ -1,0 +1,174 @@
+"""Judges one group: what its runs are now, and what changed since they were judged before.
+
+Invariants: the core's own assembly and verdict, and nothing beside them; pure. The same spans give the same verdicts,
+in whatever portions and however often they came, but for how often that was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from otel_loopguard.assembly import assemble
+from otel_loopguard.detectors.writes import BusinessMemory
+from otel_loopguard.model import Flag, Run, SpanFacts, Verdict
+from otel_loopguard.policy import Policy
+from otel_loopguard.scorer.group_facts import GroupFacts, cut
+from otel_loopguard.scorer.records import Close, JudgedRun
+from otel_loopguard.spill import cut_order
+from otel_loopguard.verdict import judge
+
+BACKFILL_AFTER_NS: Final = 900 * 1_000_000_000
+"""A run that ended longer than this before its first span came is old: nobody is to be woken for it."""
+PART_MARK: Final = "~"
+"""Stands between a run's id and the number of its part, from the second part on; no run id holds one."""
+
+Pairs: TypeAlias = tuple[tuple[JudgedRun | None, JudgedRun | None], ...]
+_GOING_ON: Final = (Close.AGE_LIMIT, Close.SPAN_LIMIT)
+
+
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """When and why a group is judged."""
+
+    close: Close
+    received: Mapping[str, int]
+    """When the first span of each trace came, of those that have come since."""
+    now_ns: int
+    max_spans: int
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What judging one group came to."""
+
+    kept: GroupFacts
+    """What late spans are judged with."""
+    spans: int
+    """Distinct spans that were looked at."""
+    pairs: Pairs
+    """Runs that are new, changed or withdrawn, each as it was and as it is."""
+    withdrawn: tuple[str, ...]
+
+
+def judge_group(
+    whole: GroupFacts, before: Mapping[str, JudgedRun], policy: Policy, circumstances: Circumstances
+) -> Judgement:
+    """Judges all spans of one group.
+
+    Args:
+        whole: what came of it (`group_facts.combined`); it is taken over.
+        before: the runs that were judged of it, by id; empty for a new group.
+        policy: the owner's.
+        circumstances: when and why.
+
+    Returns:
+        The runs that are new or whose verdict changed. A copy of a span that was judged already changes nothing:
+        `Verdict.duplicates` is left out when verdicts are compared, and so is the revision. `final` is not: that a run
+        has ended is news.
+    """
+    judging = _Judging(before, whole, policy, circumstances)
+    parts = _parts(whole, circumstances.max_spans)
+    for part in parts[:-1]:
+        judging.judge(part, is_cut=True, full=True)
+    judging.judge(parts[-1], is_cut=len(parts) > 1 or whole.parts > 0, full=False)
+    return judging.judgement(parts)
+
+
+def is_changed(before: Verdict, after: Verdict) -> bool:
+    """Tells whether a verdict says something else than the one before."""
+    return msgspec.structs.replace(after, revision=before.revision, duplicates=before.duplicates) != before
+
+
+def _parts(whole: GroupFacts, limit: int) -> list[GroupFacts]:
+    if len(whole.spans) <= limit:
+        return [whole]
+    return cut(whole, sorted(range(len(whole.spans)), key=lambda place: cut_order(whole.spans[place])), limit)
+
+
+def _ended_traces(spans: Sequence[SpanFacts]) -> set[str]:
+    return {span.trace_id for span in spans if span.parent_id is None and span.end_ns is not None}
+
+
+class _Judging:
+    def __init__(
+        self, before: Mapping[str, JudgedRun], whole: GroupFacts, policy: Policy, circumstances: Circumstances
+    ) -> None:
+        self._policy, self._circumstances = policy, circumstances
+        self._whole = whole
+        self._before = {run_id: run for run_id, run in before.items() if not _is_sealed(run_id, whole.sealed)}
+        self._sealed = dict(whole.sealed)
+        self._memory = BusinessMemory()
+        self._found: set[str] = set()
+        self._pairs: list[tuple[JudgedRun | None, JudgedRun | None]] = []
+        self._spans = len(whole.spans)
+
+    def judge(self, part: GroupFacts, *, is_cut: bool, full: bool) -> None:
+        """Judges one part; `full`: it is closed for good."""
+        runs = assemble(part.arrived(), self._policy)
+        ended = _ended_traces(part.spans) if runs else set()
+        for run in runs:
+            limited = self._limited(run) if is_cut else run
+            verdict, _ = judge(limited, self._policy, memory=self._memory)
+            self._take(limited, verdict, final=full or ended.issuperset(verdict.trace_ids))
+        if full:
+            for run in runs:
+                self._sealed[run.run_id] = self._sealed.get(run.run_id, 0) + 1
+
+    def judgement(self, parts: Sequence[GroupFacts]) -> Judgement:
+        whole = self._whole
+        gone = sorted(self._before.keys() - self._found)
+        withdrawn = {run_id: at for run_id, at in whole.withdrawn.items() if run_id not in self._found}
+        withdrawn.update((run_id, self._before[run_id].verdict.revision) for run_id in gone)
+        return Judgement(
+            kept=GroupFacts(
+                spans=parts[-1].spans,
+                copies=parts[-1].copies,
+                parts=whole.parts + len(parts) - 1,
+                sealed=self._sealed,
+                withdrawn=withdrawn,
+            ),
+            spans=self._spans,
+            pairs=(*self._pairs, *((self._before[run_id], None) for run_id in gone)),
+            withdrawn=tuple(gone),
+        )
+
+    def _limited(self, run: Run) -> Run:
+        """As `Replay` does with the parts of a group that was cut."""
+        part = self._sealed.get(run.run_id, 0) + 1
+        run_id = run.run_id if part == 1 else f"{run.run_id}{PART_MARK}{part}"
+        return msgspec.structs.replace(run, run_id=run_id, flags=run.flags | {Flag.RUN_LIMIT})
+
+    def _take(self, run: Run, verdict: Verdict, *, final: bool) -> None:
+        self._found.add(verdict.run_id)
+        before = self._before.get(verdict.run_id)
+        circumstances = self._circumstances
+        revision = self._whole.withdrawn.get(verdict.run_id, 0) if before is None else before.verdict.revision
+        verdict = msgspec.structs.replace(verdict, revision=revision + 1, final=final)
+        if before is not None and not is_changed(before.verdict, verdict):
+            return
+        late = before is not None and before.close not in _GOING_ON
+        after = JudgedRun(
+            run_id=verdict.run_id,
+            verdict=verdict,
+            close=Close.LATE if late else circumstances.close,
+            judged_ns=circumstances.now_ns,
+            backfill=self._is_old(verdict) if before is None else before.backfill,
+            spans=self._spans,
+            tools=Counter(call.facts.tool for call in run.calls),
+            labels=() if before is None else before.labels,
+        )
+        self._pairs.append((before, after))
+
+    def _is_old(self, verdict: Verdict) -> bool:
+        received = self._circumstances.received
+        came = [received[trace_id] for trace_id in verdict.trace_ids if trace_id in received]
+        if not came or verdict.ended_ns is None:
+            return False
+        return verdict.ended_ns + BACKFILL_AFTER_NS < min(came)
+
+
+def _is_sealed(run_id: str, sealed: Mapping[str, int]) -> bool:
+    name, _, part = run_id.partition(PART_MARK)
+    return int(part or 1) <= sealed.get(name, 0)
