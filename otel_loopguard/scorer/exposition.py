@@ -63,25 +63,15 @@ def render(snapshot: Snapshot, health: Totals, form: TextFormat) -> bytes:
         health: values of the process itself: metrics of source `health`.
         form: which format.
     """
-    families: dict[str, list[tuple[Series, float]]] = {}
-    for values in (snapshot.values, health):
-        for series, value in values.items():
-            metric = METRIC_OF.get(series[0])
-            if metric is not None and (metric.source is Source.HEALTH) is (values is health):
-                families.setdefault(metric.name, []).append((series, value))
     rich = form is TextFormat.OPEN_METRICS
     exemplars = snapshot.exemplars if rich else _NO_EXEMPLARS
     lines: list[str] = []
-    for metric in METRICS:
-        held = families.get(metric.name)
-        if held is None:
-            continue
+    for metric, held in families(snapshot, health):
         family = metric.name if rich else metric.sample
         lines.append(f"# HELP {family} {_escaped(metric.doc, quotes=rich)}")
         lines.append(f"# TYPE {family} {metric.shape}")
         if rich and metric.unit:
             lines.append(f"# UNIT {family} {metric.unit}")
-        held.sort()
         if metric.shape is Shape.HISTOGRAM:
             lines.extend(_histogram(metric, held, exemplars))
         else:
@@ -89,6 +79,24 @@ def render(snapshot: Snapshot, health: Totals, form: TextFormat) -> bytes:
     if rich:
         lines.append("# EOF")
     return ("\n".join(lines) + "\n").encode(errors="replace")
+
+
+def families(snapshot: Snapshot, health: Totals) -> Iterator[tuple[Metric, list[tuple[Series, float]]]]:
+    """What is shown, by metric, in the order of the table.
+
+    Yields:
+        A metric and its series, sorted; no metric without series. Of the snapshot all but metrics of source `health`,
+        and those of `health`; series of no known metric are left out.
+    """
+    found: dict[str, list[tuple[Series, float]]] = {}
+    for values in (snapshot.values, health):
+        for series, value in values.items():
+            metric = METRIC_OF.get(series[0])
+            if metric is not None and (metric.source is Source.HEALTH) is (values is health):
+                found.setdefault(metric.name, []).append((series, value))
+    for metric in METRICS:
+        if metric.name in found:
+            yield metric, sorted(found[metric.name])
 
 
 def histograms(

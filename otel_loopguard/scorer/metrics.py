@@ -150,7 +150,7 @@ LABELS: Final = {
         Label(name="from", values=_words(RunOutcome), doc="The outcome before."),
         Label(name="to", values=(*_words(RunOutcome), WITHDRAWN), doc="The outcome after."),
         Label(name="protocol", values=("grpc", "http"), doc="How it came."),
-        Label(name="sink", doc="Where verdicts are sent: `file`, `otlp`."),
+        Label(name="sink", doc="Where it is sent: `file`, `otlp` (verdicts), `otlp_metrics`."),
         Label(name="version", doc="The version of this package."),
     )
 }

@@ -114,7 +114,6 @@ class Accumulated:
         self._open: dict[str, list[str]] = {}
         """The releases that are shown, by service, oldest first."""
         self._in_flight = 0
-        self._displacing = False
         if START.series() not in self._values:
             self._show(START.series(), now_ns / 1e9)
         self._remember()
@@ -137,6 +136,7 @@ class Accumulated:
         """
         with self._lock:
             labelled = [(before, self._labelled(before, after, now_ns)) for before, after in pairs]
+            # Beside plans that may add to them, what they have counted is not known yet.
             displaced = () if self._in_flight else tuple(self._surplus())
             added: dict[Series, float] = {}
             exemplars: dict[Series, Exemplar] = {}
@@ -154,13 +154,15 @@ class Accumulated:
             for series in added:
                 if METRIC_OF[series[0]].zeros:
                     self._open_series(series, now_ns)
-            if self._displacing or not self._all_seen(added, now_ns):
+            if not self._all_seen(added, now_ns):
                 return Plan(ready=False)
             forgotten = self._moved(displaced, added)
             first = self._unstored
             self._unstored = {}
             self._in_flight += 1
-            self._displacing = bool(displaced)
+            # From now on, not only from `apply`: what the next plans add to these releases goes where they went.
+            for service, release in displaced:
+                self._open[service].remove(release)
             totals = dict(first)
             for series, value in added.items():
                 totals[series] = totals.get(series, 0.0) + value
@@ -183,7 +185,6 @@ class Accumulated:
                 if _GONE in series[1]:
                     self._hidden.add(series)
             for service, release in plan.displaced:
-                self._open[service].remove(release)
                 self._hidden.add(RELEASE_SEEN.series({"service_name": service, "release": release}))
             for series in plan.forgotten:
                 self._values.pop(series, None)
@@ -194,13 +195,15 @@ class Accumulated:
                     labels = dict(series[1])
                     self._known[labels["service_name"]].pop(labels["release"], None)
             self._exemplars.update(plan.exemplars)
-            self._end(plan)
+            self._in_flight -= 1
 
     def abandon(self, plan: Plan) -> None:
         """Takes a plan back whose settlement was not written."""
         with self._lock:
             self._unstored = {**plan.first, **self._unstored}
-            self._end(plan)
+            for service, release in reversed(plan.displaced):
+                self._open[service].insert(0, release)
+            self._in_flight -= 1
 
     def snapshot(self, *, now_ns: int) -> Snapshot:
         """All that is shown, as it is now."""
@@ -228,11 +231,6 @@ class Accumulated:
                 placed = self._placed(series, ())
                 found[placed] = found.get(placed, 0.0) + value
             return counting.net(found)
-
-    def _end(self, plan: Plan) -> None:
-        self._in_flight -= 1
-        if plan.displaced:
-            self._displacing = False
 
     def _remember(self) -> None:
         """Learns from the stored series which names have been taken."""

@@ -236,22 +236,36 @@ def test_an_abandoned_plan_changes_nothing() -> None:
 
 
 def test_plans_in_flight_are_independent() -> None:
-    """Several plans may be made before the first is applied, but none beside one that displaces a release."""
+    """Several plans may be made before the first is applied, and none loses a release's counts that goes."""
     totals, disk = at_once(caps=SMALL), Disk()
-    one, two = (totals.plan([(None, judged(name, release=name))], now_ns=NOW_NS) for name in "12")
-    three = totals.plan([(None, judged("3", release="3"))], now_ns=NOW_NS)
-    assert (True, True, True, ()) == (one.ready, two.ready, three.ready, three.displaced)
-    for plan in (one, two, three):
+    plans = [totals.plan([(None, judged(name, release=name))], now_ns=NOW_NS) for name in "123"]
+    assert [(True, ())] * 3 == [(plan.ready, plan.displaced) for plan in plans]
+    for plan in plans:
         disk.settle(plan)
         totals.apply(plan)
-    four = totals.plan([(None, judged("4", release="3"))], now_ns=NOW_NS)
-    assert (("shop", "1"),) == four.displaced
-    assert not totals.plan([(None, judged("5", release="3"))], now_ns=NOW_NS).ready
-    disk.settle(four)
-    totals.apply(four)
+    first = totals.plan([(None, judged("4", release="3"))], now_ns=NOW_NS)
+    disk.settle(first)
+    second = totals.plan([(disk.runs["1"], revised(disk.runs["1"], outcome=RunOutcome.LOOP))], now_ns=NOW_NS)
+    disk.settle(second)
+    assert ((("shop", "1"),), ()) == (first.displaced, second.displaced)
+    assert {"1": 1, "2": 1, "3": 1} == values(totals, "loopguard_runs_total", "release")
+    totals.apply(first)
+    totals.apply(second)
     assert {"2": 1, "3": 2} == values(totals, "loopguard_runs_total", "release")
     assert totals.recount(disk.runs.values()) == totals.net()
-    assert totals.plan([(None, judged("5", release="3"))], now_ns=NOW_NS).ready
+    assert [] == [
+        series for series in disk.totals if series[0] == "loopguard_runs_total" and "1" in dict(series[1]).values()
+    ]
+
+
+def test_a_release_stays_whose_displacement_was_not_written() -> None:
+    """After a settlement that failed the releases are as they were, and the next one displaces."""
+    totals, disk = at_once(caps=SMALL), Disk()
+    settled(totals, disk, *[judged(name, release=name) for name in "12"])
+    totals.abandon(totals.plan([(None, judged("3", release="3"))], now_ns=NOW_NS))
+    assert {"1": 1, "2": 1} == values(totals, "loopguard_runs_total", "release")
+    assert (("shop", "1"),) == settled(totals, disk, judged("3", release="3")).displaced
+    assert {"2": 1, "3": 1} == values(totals, "loopguard_runs_total", "release")
 
 
 def test_a_run_gets_its_labels_once() -> None:
