@@ -29,6 +29,8 @@ class GroupFacts(msgspec.Struct, array_like=True, kw_only=True):
     """In how many of these parts each run was, by its id without the part's number."""
     withdrawn: dict[str, int] = {}
     """Revision at which a run was withdrawn: one that comes back goes on from there."""
+    aliases: dict[str, str] = {}
+    """What runs are called whose own id another run bears."""
 
     def arrived(self) -> list[SpanFacts]:
         """Returns every span as often as it came."""
@@ -60,7 +62,7 @@ def combined(before: Iterable[GroupFacts], arrived: Iterable[SpanFacts]) -> Grou
     Returns:
         A new object; `before` is not changed.
     """
-    whole = GroupFacts(spans=[], copies={}, sealed={}, withdrawn={})
+    whole = GroupFacts(spans=[], copies={}, sealed={}, withdrawn={}, aliases={})
     gathering = _Gathering(whole)
     for group in before:
         for place, span in enumerate(group.spans):
@@ -70,6 +72,8 @@ def combined(before: Iterable[GroupFacts], arrived: Iterable[SpanFacts]) -> Grou
             whole.sealed[run_id] = whole.sealed.get(run_id, 0) + parts
         for run_id, revision in group.withdrawn.items():
             whole.withdrawn[run_id] = max(whole.withdrawn.get(run_id, 0), revision)
+        for run_id, alias in group.aliases.items():
+            whole.aliases.setdefault(run_id, alias)
     for span in arrived:
         gathering.add(span, 1)
     return whole

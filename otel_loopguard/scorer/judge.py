@@ -8,6 +8,7 @@ again. Two groups that share a name are never on their way at one time. No clock
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
 from collections import deque
@@ -17,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.errors import LoopGuardError, StaleError
 from otel_loopguard.policy import Policy
 from otel_loopguard.scorer.group_facts import combined, decode, decode_arrival, encode
 from otel_loopguard.scorer.groups import NS_PER_S, Due, Limits, OpenGroups
@@ -31,7 +32,9 @@ MOST_AT_ONCE: Final = 512
 MOST_BYTES_AT_ONCE: Final = 16 * 2**20
 """Facts on their way to disk at one time."""
 PAUSE_NS: Final = NS_PER_S
-"""How long nothing is judged after the store could not take it."""
+"""How long nothing is judged after the store could not take it, and a group alone whose own fault it is."""
+MAX_PAUSE_NS: Final = 300 * NS_PER_S
+"""To so much it doubles for a group that fails again and again."""
 NOT_READY_NS: Final = 5 * NS_PER_S
 """When a run is looked at again whose metrics are to be seen at 0 first."""
 LARGE_SPANS: Final = 5000
@@ -39,6 +42,8 @@ REST_NS_PER_SPAN: Final = 400_000
 """How long a large group rests after it was judged, some twenty times as long as that took: names that all runs share,
 such as one run id for everything, must not have the same spans judged over and over."""
 _MOST_RESTING: Final = 1000
+_FAULTS: Final = (LoopGuardError, msgspec.MsgspecError)
+_log = logging.getLogger(__name__)
 
 
 class Settles(Protocol):
@@ -52,6 +57,9 @@ class Settles(Protocol):
 
     def groups_with(self, names: Collection[str]) -> list[StoredGroup]:
         """Judged groups that have any of these names."""
+
+    def run(self, run_id: str) -> JudgedRun | None:
+        """One run, if there is one of this id."""
 
     def next_group(self) -> int:
         """A number that no group has had."""
@@ -158,7 +166,11 @@ class Judge:
         self._on_their_way: list[_OnItsWay] = []
         self._names: set[str] = set()
         """Of the settlements on their way."""
+        self._run_ids: set[str] = set()
+        """Of their runs."""
         self._bytes = 0
+        self._tries: dict[int, int] = {}
+        """How often in a row settling a group has failed, by its first row."""
         self.failures = 0
         """Settlements that the store did not take; they are made again. May be read from any thread."""
 
@@ -204,7 +216,7 @@ class Judge:
         """
         now_ns = self._clock()
         self._take_in()
-        if now_ns < self._paused_ns <= now_ns + PAUSE_NS * 60:
+        if now_ns < self._paused_ns <= now_ns + MAX_PAUSE_NS:
             return 0
         taken = 0
         for due in itertools.islice(self._groups.due(now_ns), MOST_AT_ONCE):
@@ -236,13 +248,14 @@ class Judge:
                 return
             settlement = self._settlement(due, stored, judgement, plan, now_ns)
             done = self._store.settle(settlement)
-        except LoopGuardError as error:
+        except _FAULTS as error:
             if plan is not None:
                 self._counts.abandon(plan)
             self._failed(due, error, now_ns)
             return
         self._on_their_way.append(_OnItsWay(due=due, settlement=settlement, plan=plan, done=done))
         self._names.update(settlement.names)
+        self._run_ids.update([run.run_id for run in settlement.runs])
         self._bytes += len(settlement.facts)
 
     def _judge(self, due: Due, stored: Sequence[StoredGroup], now_ns: int) -> Judgement:
@@ -252,7 +265,10 @@ class Judge:
         circumstances = Circumstances(
             close=due.close, received=due.received, now_ns=now_ns, max_spans=self._limits.max_spans
         )
-        return judge_group(whole, before, self._policy, circumstances)
+        return judge_group(whole, before, self._policy, circumstances, is_taken=self._is_taken)
+
+    def _is_taken(self, run_id: str) -> bool:
+        return run_id in self._run_ids or self._store.run(run_id) is not None
 
     def _settlement(
         self, due: Due, stored: Sequence[StoredGroup], judgement: Judgement, plan: Planned, now_ns: int
@@ -276,21 +292,36 @@ class Judge:
         for sent in self._on_their_way:
             try:
                 sent.done.result()
-            except LoopGuardError as error:
+            except _FAULTS as error:
                 self._counts.abandon(sent.plan)
                 self._failed(sent.due, error, now_ns)
                 continue
             self._counts.apply(sent.plan)
+            self._tries.pop(sent.due.rows[0], None)
             if sent.settlement.spans >= LARGE_SPANS:
                 names = itertools.islice(sent.settlement.names, _MOST_RESTING)
                 self._groups.rest(names, until_ns=now_ns + sent.settlement.spans * REST_NS_PER_SPAN)
             self._settled(sent.settlement)
         self._on_their_way.clear()
         self._names.clear()
+        self._run_ids.clear()
         self._bytes = 0
 
-    def _failed(self, due: Due, error: LoopGuardError, now_ns: int) -> None:
+    def _failed(self, due: Due, error: Exception, now_ns: int) -> None:
         self.failures += 1
-        wait_ns = int(error.retry_after_s * NS_PER_S) if isinstance(error, RefusedError) else PAUSE_NS
-        self._paused_ns = now_ns + max(PAUSE_NS, wait_ns)
-        self._groups.put_back(due, until_ns=self._paused_ns)
+        tries = self._tries[due.rows[0]] = self._tries.get(due.rows[0], 0) + 1
+        wait_ns = min(MAX_PAUSE_NS, PAUSE_NS << min(tries - 1, 20))
+        if isinstance(error, RefusedError):  # it is the store, whatever the group
+            wait_ns = max(PAUSE_NS, int(error.retry_after_s * NS_PER_S))
+            self._paused_ns = now_ns + wait_ns
+        elif not isinstance(error, StaleError):
+            _log.error("spans of %d traces cannot be judged: %s", len(due.traces), _said(error))
+        self._groups.put_back(due, until_ns=now_ns + wait_ns)
+
+
+def _said(error: Exception) -> str:
+    return (
+        str(error)
+        if isinstance(error, LoopGuardError)
+        else f"what was stored does not read back ({type(error).__name__})"
+    )

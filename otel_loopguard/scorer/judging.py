@@ -7,7 +7,7 @@ in whatever portions and however often they came, but for how often that was.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -25,6 +25,9 @@ BACKFILL_AFTER_NS: Final = 900 * 1_000_000_000
 """A run that ended longer than this before its first span came is old: nobody is to be woken for it."""
 PART_MARK: Final = "~"
 """Stands between a run's id and the number of its part, from the second part on; no run id holds one."""
+
+ALIAS_MARK: Final = "@"
+"""Stands between a run's id and its first trace, where the id is another run's already; no run id holds one."""
 
 Pairs: TypeAlias = tuple[tuple[JudgedRun | None, JudgedRun | None], ...]
 _GOING_ON: Final = (Close.AGE_LIMIT, Close.SPAN_LIMIT)
@@ -53,7 +56,12 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge_group(
-    whole: GroupFacts, before: Mapping[str, JudgedRun], policy: Policy, circumstances: Circumstances
+    whole: GroupFacts,
+    before: Mapping[str, JudgedRun],
+    policy: Policy,
+    circumstances: Circumstances,
+    *,
+    is_taken: Callable[[str], bool] = lambda _: False,
 ) -> Judgement:
     """Judges all spans of one group.
 
@@ -62,13 +70,15 @@ def judge_group(
         before: the runs that were judged of it, by id; empty for a new group.
         policy: the owner's.
         circumstances: when and why.
+        is_taken: whether a run of another group has this id. Ids that applications choose may be another trace's, or
+            its own while other spans of it bear none: the second run to come is then called by its trace, too.
 
     Returns:
         The runs that are new or whose verdict changed. A copy of a span that was judged already changes nothing:
         `Verdict.duplicates` is left out when verdicts are compared, and so is the revision. `final` is not: that a run
         has ended is news.
     """
-    judging = _Judging(before, whole, policy, circumstances)
+    judging = _Judging(before, whole, policy, circumstances, is_taken)
     parts = _parts(whole, circumstances.max_spans)
     for part in parts[:-1]:
         judging.judge(part, is_cut=True, full=True)
@@ -93,9 +103,15 @@ def _ended_traces(spans: Sequence[SpanFacts]) -> set[str]:
 
 class _Judging:
     def __init__(
-        self, before: Mapping[str, JudgedRun], whole: GroupFacts, policy: Policy, circumstances: Circumstances
+        self,
+        before: Mapping[str, JudgedRun],
+        whole: GroupFacts,
+        policy: Policy,
+        circumstances: Circumstances,
+        is_taken: Callable[[str], bool],
     ) -> None:
-        self._policy, self._circumstances = policy, circumstances
+        self._policy, self._circumstances, self._is_taken = policy, circumstances, is_taken
+        self._all_before = before
         self._whole = whole
         self._before = {run_id: run for run_id, run in before.items() if not _is_sealed(run_id, whole.sealed)}
         self._sealed = dict(whole.sealed)
@@ -106,7 +122,7 @@ class _Judging:
 
     def judge(self, part: GroupFacts, *, is_cut: bool, full: bool) -> None:
         """Judges one part; `full`: it is closed for good."""
-        runs = assemble(part.arrived(), self._policy)
+        runs = self._named(assemble(part.arrived(), self._policy))
         ended = _ended_traces(part.spans) if runs else set()
         for run in runs:
             limited = self._limited(run) if is_cut else run
@@ -128,11 +144,32 @@ class _Judging:
                 parts=whole.parts + len(parts) - 1,
                 sealed=self._sealed,
                 withdrawn=withdrawn,
+                aliases=whole.aliases,
             ),
             spans=self._spans,
             pairs=(*self._pairs, *((self._before[run_id], None) for run_id in gone)),
             withdrawn=tuple(gone),
         )
+
+    def _named(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs of one part, each with an id that no other run has."""
+        named: dict[str, Run] = {}
+        for run in runs:
+            run_id = self._own_id(run)
+            if run_id in named:
+                run_id = _by_trace(run)
+            while run_id in named:
+                run_id += ALIAS_MARK
+            named[run_id] = run if run_id == run.run_id else msgspec.structs.replace(run, run_id=run_id)
+        return list(named.values())
+
+    def _own_id(self, run: Run) -> str:
+        run_id, aliases = run.run_id, self._whole.aliases
+        if run_id in self._all_before:
+            aliases.pop(run_id, None)
+        elif run_id not in aliases and run_id not in self._sealed and self._is_taken(run_id):
+            aliases[run_id] = _by_trace(run)
+        return aliases.get(run_id, run_id)
 
     def _limited(self, run: Run) -> Run:
         """As `Replay` does with the parts of a group that was cut."""
@@ -167,6 +204,10 @@ class _Judging:
         if not came or verdict.ended_ns is None:
             return False
         return verdict.ended_ns + BACKFILL_AFTER_NS < min(came)
+
+
+def _by_trace(run: Run) -> str:
+    return f"{run.run_id}{ALIAS_MARK}{min(run.trace_ids)}"
 
 
 def _is_sealed(run_id: str, sealed: Mapping[str, int]) -> bool:

@@ -76,6 +76,10 @@ class MemoryStore:
             if not set(names).isdisjoint(group.names)
         ]
 
+    def run(self, run_id: str) -> JudgedRun | None:
+        """One run."""
+        return self.runs[run_id][1] if run_id in self.runs else None
+
     def next_group(self) -> int:
         """The next number."""
         self._group += 1

@@ -44,8 +44,8 @@ class Scoring:
     def __init__(self, policy: Policy, *, counts: Counts | None = None, **limits: int) -> None:
         self.policy = policy
         self.counts = counts
-        self.store = MemoryStore()
         self.clock = Clock()
+        self.store = MemoryStore()
         self.limits = Limits(**limits)
         self._start()
 
@@ -73,17 +73,10 @@ class Scoring:
             assert {} == self.intake.submit(spans).result()
         facts = [item for item in items if isinstance(item, SpanFacts)]
         if facts:
-            arrivals = self.arrivals(facts)
+            arrivals = arrivals_of(self.intake, facts, self.clock())
             rows = self.store.append(arrivals).result()
             pendings = {pending.row: pending for pending in self.store.pending()}
             self.judge.learn([pendings[row] for row in rows])
-
-    def arrivals(self, facts: Iterable[SpanFacts]) -> list[Arrival]:
-        """What an intake makes of facts."""
-        by_trace: dict[str, list[SpanFacts]] = {}
-        for span in facts:
-            by_trace.setdefault(span.trace_id, []).append(span)
-        return [self.intake.arrival(trace_id, spans, self.clock()) for trace_id, spans in by_trace.items()]
 
     def judge_all(self) -> None:
         """Lets time pass until nothing waits."""
@@ -103,6 +96,14 @@ class Scoring:
     def verdicts(self) -> list[Verdict]:
         """What they say, without what depends on how the spans came."""
         return [plain(run.verdict) for run in self.runs.values()]
+
+
+def arrivals_of(intake: IntakeQueue, facts: Iterable[SpanFacts], now_ns: int) -> list[Arrival]:
+    """What an intake makes of facts."""
+    by_trace: dict[str, list[SpanFacts]] = {}
+    for span in facts:
+        by_trace.setdefault(span.trace_id, []).append(span)
+    return [intake.arrival(trace_id, spans, now_ns) for trace_id, spans in by_trace.items()]
 
 
 def plain(verdict: Verdict) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -231,6 +232,66 @@ def test_a_group_without_runs_makes_no_verdict_and_is_kept() -> None:
     assert (1, ()) == (run.verdict.revision, tuple(flag for flag in run.verdict.flags if flag is Flag.NO_ROOT))
 
 
+# --- ids that several runs claim --------------------------------------------------------------------------------
+
+
+def claimed(*, named: str, trace_id: str) -> list[SpanFacts]:
+    """A run that chose its id."""
+    return [tool(f"t{n}", n * 10, n * 10 + 5, trace_id=trace_id, run_id=named, args=str(n)) for n in (1, 2)]
+
+
+def test_a_run_that_chose_another_traces_id_is_told_by_its_trace() -> None:
+    """Each run has one verdict of its own, and keeps its name when it is revised."""
+    scoring = Scoring(DEFAULT)
+    scoring.take(one_run(2))
+    scoring.judge_all()
+    liar = claimed(named=TRACE, trace_id=OTHER_TRACE)
+    for part in (liar[:1], liar[1:]):
+        scoring.take(part)
+        scoring.judge_all()
+    assert {TRACE: 2, f"{TRACE}@{OTHER_TRACE}": 2} == {
+        run_id: run.verdict.calls for run_id, run in scoring.runs.items()
+    }
+    scoring.take(one_run(3)[3:])
+    scoring.judge_all()
+    assert [(TRACE, 1), (f"{TRACE}@{OTHER_TRACE}", 1), (f"{TRACE}@{OTHER_TRACE}", 2), (TRACE, 2)] == revisions(scoring)
+
+
+def test_runs_of_one_id_that_are_due_together_are_told_apart() -> None:
+    """The one whose settlement is on its way has the id."""
+    scoring = Scoring(DEFAULT)
+    scoring.take([*one_run(2), *claimed(named=TRACE, trace_id=OTHER_TRACE)])
+    scoring.judge_all()
+    assert [2, 2] == [run.verdict.calls for run in scoring.runs.values()]
+    assert {TRACE, f"{TRACE}@{OTHER_TRACE}"} == set(scoring.runs) or f"{TRACE}@{TRACE}" in scoring.runs
+
+
+def test_two_runs_of_one_trace_never_share_an_id() -> None:
+    """Some spans name the run by its trace, others do not name it."""
+    scoring = Scoring(DEFAULT)
+    scoring.take([*claimed(named=TRACE, trace_id=TRACE), tool("u", 50, 60)])
+    scoring.judge_all()
+    assert {TRACE: 2, f"{TRACE}@{TRACE}": 1} == {run_id: run.verdict.calls for run_id, run in scoring.runs.items()}
+    scoring.take([*claimed(named=TRACE, trace_id=TRACE), tool("u", 50, 60)])
+    scoring.judge_all()
+    assert [(TRACE, 1), (f"{TRACE}@{TRACE}", 1)] == revisions(scoring)
+
+
+def test_a_run_whose_rival_becomes_part_of_it_has_its_id_back() -> None:
+    """What was told by its trace is withdrawn."""
+    scoring = Scoring(DEFAULT)
+    scoring.take(one_run(2))
+    scoring.judge_all()
+    scoring.take(claimed(named=TRACE, trace_id=OTHER_TRACE))
+    scoring.judge_all()
+    joining = tool("t1", 10, 15, parent="a", run_id=TRACE, result="x")
+    scoring.take([joining, msgspec.structs.replace(joining, span_id="9" * 16)])
+    scoring.judge_all()
+    assert TRACE in scoring.runs
+    assert 1 == len(scoring.store.groups)
+    assert f"{TRACE}@{OTHER_TRACE}" not in scoring.runs
+
+
 # --- what is told of a run ------------------------------------------------------------------------------------
 
 
@@ -373,6 +434,21 @@ def test_after_a_crash_the_index_is_what_was_kept() -> None:
     assert [(RunOutcome.LOOP, 1, Close.ROOT_ENDED)] == told(scoring)
 
 
+def test_a_group_that_fails_alone_waits_longer_each_time_and_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+    """Facts that do not read back: everything else is judged, and no value is in the log."""
+    scoring = Scoring(DEFAULT)
+    scoring.take([*one_run(3), *one_run(2, trace_id=OTHER_TRACE)])
+    (bad,) = [row for row, arrival in scoring.store.rows.items() if arrival.trace_id == TRACE]
+    scoring.store.rows[bad] = msgspec.structs.replace(scoring.store.rows[bad], facts=b"\x91\xa6canary")
+    for _ in range(700):
+        scoring.clock.pass_s(1)
+        scoring.judge.settle_due()
+    assert [OTHER_TRACE] == list(scoring.runs)
+    assert 10 == scoring.judge.failures
+    assert 10 == len(caplog.records)
+    assert "canary" not in caplog.text
+
+
 def test_what_is_due_at_one_time_is_judged_in_portions() -> None:
     """So that what comes meanwhile is taken in."""
     scoring = Scoring(DEFAULT)
@@ -435,3 +511,24 @@ def test_policies_are_the_owners(tmp_path: Any) -> None:
     scoring.take([agent("a", 0, 99), *(tool(f"t{n}", n * 10, n * 10 + 5, parent="a", args=str(n)) for n in (1, 2))])
     scoring.judge_all()
     assert [RunOutcome.BUDGET_EXCEEDED] == [run.verdict.outcome for run in scoring.runs.values()]
+
+
+def test_a_thread_that_judges_ends_when_it_is_told_to() -> None:
+    """What waits then is judged after the next start."""
+    scoring = Scoring(DEFAULT)
+    thread = threading.Thread(target=scoring.judge.run)
+    thread.start()
+    scoring.take(one_run(3))
+    scoring.clock.pass_s(5)
+    for _ in range(1000):
+        if scoring.runs:
+            break
+        thread.join(0.01)
+    scoring.judge.stop()
+    thread.join()
+    scoring.take(one_run(1, trace_id=OTHER_TRACE))
+    scoring.clock.pass_s(500)
+    assert ([TRACE], 1) == (list(scoring.runs), len(scoring.store.rows))
+    scoring.again()
+    scoring.judge_all()
+    assert [TRACE, OTHER_TRACE] == list(scoring.runs)
