@@ -1,6 +1,7 @@
 """What each verdict adds to the metrics, and what all of it amounts to.
 
-Invariants: pure; nothing that is added is below 0. A run counts under the labels of its first verdict.
+Invariants: pure; nothing that is added is below 0. What is taken back is taken back under the labels that it was counted
+under.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from otel_loopguard.scorer.metrics import (
     LAG,
     METRIC_OF,
     METRICS,
+    MOVED,
     NONE,
     RELEASE,
     REVISIONS,
@@ -66,7 +68,7 @@ def changes(before: JudgedRun | None, after: JudgedRun | None) -> dict[Series, f
 
     Args:
         before: the run as it was counted; None for a new one.
-        after: the run as it is judged now; None where it is withdrawn. Its labels are `before`'s where there is one.
+        after: the run as it is judged now; None where it is withdrawn.
 
     Returns:
         Amounts by series, all of them above 0. Names of tools are not capped yet.
@@ -74,17 +76,16 @@ def changes(before: JudgedRun | None, after: JudgedRun | None) -> dict[Series, f
     first = before or after
     if first is None:
         return {}
-    labels = dict(first.labels or run_labels(first.verdict))
     found: dict[Series, float] = {}
-    _add_outcome(found, before, after, labels)
+    _add_outcome(found, before, after)
     if after is not None:
         _add(found, VERDICTS, {"close": after.close})
         if before is None and not after.backfill and after.verdict.ended_ns is not None:
             _observe(found, LAG, {"close": after.close}, max(0, after.judged_ns - after.verdict.ended_ns) / 1e9)
     if first.backfill:
         return found
-    was = {} if before is None else _brought(before, labels)
-    now = {} if after is None else _brought(after, labels)
+    was = {} if before is None else _brought(before)
+    now = {} if after is None else _brought(after)
     # In the order of the verdicts, not of a set: of tools past a cap, the first ones keep their names.
     for series in {**now, **was}:
         added = now.get(series, 0.0) - was.get(series, 0.0)
@@ -125,8 +126,9 @@ def net(totals: Totals) -> dict[Series, float]:
             runs = RUNS if metric is REVISIONS else BACKFILL_RUNS
             named = dict(labels)
             was, now = named.pop("from"), named.pop("to")
-            _add(found, runs, {**named, "outcome": was}, -value)
-            if now != WITHDRAWN:
+            if was != MOVED:
+                _add(found, runs, {**named, "outcome": was}, -value)
+            if now not in (WITHDRAWN, MOVED):
                 _add(found, runs, {**named, "outcome": now}, value)
         elif name in BY_TWIN:
             found[(BY_TWIN[name], labels)] = found.get((BY_TWIN[name], labels), 0.0) - value
@@ -144,22 +146,32 @@ def recount(runs: Iterable[JudgedRun]) -> dict[Series, float]:
     return net(found)
 
 
-def _add_outcome(
-    found: dict[Series, float], before: JudgedRun | None, after: JudgedRun | None, labels: Mapping[str, str]
-) -> None:
-    first = before or after
-    if first is None:
-        return
-    runs, revisions = (BACKFILL_RUNS, BACKFILL_REVISIONS) if first.backfill else (RUNS, REVISIONS)
+def _add_outcome(found: dict[Series, float], before: JudgedRun | None, after: JudgedRun | None) -> None:
+    backfill = any(run is not None and run.backfill for run in (before, after))
+    runs, revisions = (BACKFILL_RUNS, BACKFILL_REVISIONS) if backfill else (RUNS, REVISIONS)
     if before is None:
-        _add(found, runs, {**labels, "outcome": first.verdict.outcome})
+        if after is not None:
+            _add(found, runs, {**_labels(after), "outcome": after.verdict.outcome})
         return
-    to = WITHDRAWN if after is None else after.verdict.outcome
-    _add(found, revisions, {**labels, "from": before.verdict.outcome, "to": to})
+    was = {**_labels(before), "from": before.verdict.outcome}
+    if after is None:
+        _add(found, revisions, {**was, "to": WITHDRAWN})
+        return
+    now = {**_labels(after), "to": after.verdict.outcome}
+    if all(was[label] == now[label] for label in revisions.labels if label not in ("from", "to")):
+        _add(found, revisions, {**was, **now})
+        return
+    _add(found, revisions, {**was, "to": MOVED})
+    _add(found, revisions, {**now, "from": MOVED})
 
 
-def _brought(run: JudgedRun, labels: Mapping[str, str]) -> dict[Series, float]:
+def _labels(run: JudgedRun) -> dict[str, str]:
+    return dict(run.labels or run_labels(run.verdict))
+
+
+def _brought(run: JudgedRun) -> dict[Series, float]:
     """What one run brings to the metrics of source RUN, whatever was counted before."""
+    labels = _labels(run)
     verdict, found = run.verdict, dict[Series, float]()
     _add(found, AGENT_RUNS, {**labels, "outcome": verdict.outcome})
     _add(found, TERMINATIONS, {**labels, "termination": verdict.termination_reason})
@@ -191,7 +203,7 @@ def _brought(run: JudgedRun, labels: Mapping[str, str]) -> dict[Series, float]:
 def _add(found: dict[Series, float], metric: Metric, labels: Mapping[str, str], amount: float = 1.0) -> None:
     if amount:
         # `str` of a member of an enumeration: a label is plain text wherever it is kept or compared.
-        series = (metric.sample, tuple([(one, str(labels[one])) for one in sorted(metric.labels)]))
+        series = (metric.sample, tuple([(one, str(labels[one])) for one in metric.labels]))
         found[series] = found.get(series, 0.0) + amount
 
 

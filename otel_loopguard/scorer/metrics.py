@@ -29,6 +29,8 @@ GONE: Final = "__gone__"
 """Where the totals of a release go that is no longer among the newest; kept for the net, never shown."""
 WITHDRAWN: Final = "withdrawn"
 """What a run is revised to that turned out to be a part of another."""
+MOVED: Final = "moved"
+"""What a run is revised to under its old labels, and from under its new ones, where late spans changed these."""
 
 
 class Shape(StrEnum):
@@ -86,6 +88,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     source: Source
     unit: Unit = Unit.NONE
     labels: tuple[str, ...] = ()
+    """Sorted, as in every series."""
     buckets: tuple[float, ...] = ()
     """Upper bounds of a histogram, ascending; the last bucket has none."""
     zeros: bool = False
@@ -112,7 +115,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
         if set(given) != set(self.labels):
             message = f"{self.name} has the labels {', '.join(self.labels) or '(none)'}"
             raise ValueError(message)
-        return self.sample, tuple(sorted(given.items()))
+        return self.sample, tuple([(one, given[one]) for one in self.labels])
 
 
 def _words(members: Iterable[StrEnum]) -> tuple[str, ...]:
@@ -147,9 +150,14 @@ LABELS: Final = {
         Label(name="action", values=_words(one for one in Action if one is not Action.ALLOW), doc="What was decided."),
         Label(name="enforced", values=_TRUTHS, doc="Whether a guard acted so, or one would have."),
         Label(name="close", values=_words(Close), doc="Why the run was judged when it was."),
-        Label(name="from", values=_words(RunOutcome), doc="The outcome before."),
-        Label(name="to", values=(*_words(RunOutcome), WITHDRAWN), doc="The outcome after."),
+        Label(name="from", values=(*_words(RunOutcome), MOVED), doc="The outcome before."),
+        Label(name="to", values=(*_words(RunOutcome), WITHDRAWN, MOVED), doc="The outcome after."),
         Label(name="protocol", values=("grpc", "http"), doc="How it came."),
+        Label(
+            name="result",
+            doc="`taken`; `partly_taken`: some spans were rejected; `cut_off`: the sender went away; `failed`: a fault "
+            "of the scorer's; else why it was refused, such as `disk_full`, `busy`, `malformed`.",
+        ),
         Label(name="sink", doc="Where it is sent: `file`, `otlp` (verdicts), `otlp_metrics`."),
         Label(name="version", doc="The version of this package."),
     )
@@ -158,38 +166,44 @@ LABELS: Final = {
 _BASE: Final = (SAMPLED, SERVICE)
 
 
+def _sorted(*labels: str) -> tuple[str, ...]:
+    return tuple(sorted(labels))
+
+
 def _of_runs(name: str, doc: str, *labels: str, unit: Unit = Unit.NONE, zeros: bool = True) -> Metric:
-    return Metric(name=PREFIX + name, doc=doc, source=Source.RUN, labels=(*_BASE, *labels), unit=unit, zeros=zeros)
+    return Metric(
+        name=PREFIX + name, doc=doc, source=Source.RUN, labels=_sorted(*_BASE, *labels), unit=unit, zeros=zeros
+    )
 
 
 def _health(name: str, doc: str, *labels: str, shape: Shape = Shape.COUNTER, unit: Unit = Unit.NONE) -> Metric:
-    return Metric(name=PREFIX + name, doc=doc, source=Source.HEALTH, labels=labels, shape=shape, unit=unit)
+    return Metric(name=PREFIX + name, doc=doc, source=Source.HEALTH, labels=_sorted(*labels), shape=shape, unit=unit)
 
 
 RUNS: Final = Metric(
     name="loopguard_runs",
     doc="Runs, each once, by the outcome of its first verdict.",
     source=Source.OUTCOME,
-    labels=(*_BASE, RELEASE, "outcome"),
+    labels=_sorted(*_BASE, RELEASE, "outcome"),
     zeros=True,
 )
 REVISIONS: Final = Metric(
     name="loopguard_run_revisions",
     doc="Verdicts given anew because spans came late; the net of an outcome is runs + revised to it - revised from it.",
     source=Source.OUTCOME,
-    labels=(*_BASE, RELEASE, "from", "to"),
+    labels=_sorted(*_BASE, RELEASE, "from", "to"),
 )
 BACKFILL_RUNS: Final = Metric(
     name="loopguard_backfill_runs",
     doc="Runs that had ended more than 15 minutes before they came; no other metric of runs counts them.",
     source=Source.OUTCOME,
-    labels=(SERVICE, "outcome"),
+    labels=_sorted(SERVICE, "outcome"),
 )
 BACKFILL_REVISIONS: Final = Metric(
     name="loopguard_backfill_run_revisions",
     doc="Verdicts of such runs given anew.",
     source=Source.OUTCOME,
-    labels=(SERVICE, "from", "to"),
+    labels=_sorted(SERVICE, "from", "to"),
 )
 AGENT_RUNS: Final = _of_runs("agent_runs", "Runs by agent.", AGENT, "outcome")
 TERMINATIONS: Final = _of_runs("run_terminations", "Runs by how they ended.", "termination")
@@ -212,7 +226,7 @@ RUN_CALLS: Final = Metric(
     doc="Tool calls of a run.",
     shape=Shape.HISTOGRAM,
     source=Source.RUN,
-    labels=(*_BASE, "outcome"),
+    labels=_sorted(*_BASE, "outcome"),
     buckets=(0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
 )
 VERDICTS: Final = Metric(
@@ -236,7 +250,7 @@ RELEASE_SEEN: Final = Metric(
     shape=Shape.GAUGE,
     source=Source.STATE,
     unit=Unit.SECONDS,
-    labels=(RELEASE, SERVICE),
+    labels=_sorted(RELEASE, SERVICE),
 )
 START: Final = Metric(
     name="loopguard_totals_start_timestamp_seconds",
@@ -245,11 +259,12 @@ START: Final = Metric(
     source=Source.STATE,
     unit=Unit.SECONDS,
 )
-REQUESTS: Final = _health("requests", "Export requests that came in.", "protocol")
-REFUSALS: Final = _health("refused_requests", "Requests that were not taken.", "reason")
-RECEIVED_BYTES: Final = _health("received_bytes", "Size of their bodies, as sent.", "protocol", unit=Unit.BYTES)
-RECEIVED_SPANS: Final = _health("received_spans", "Spans that were acknowledged.")
+REQUESTS: Final = _health("requests", "Export requests, by what became of them.", "protocol", "result")
+SENT_BYTES: Final = _health("request_bytes", "Their bodies, as they were sent.", "protocol", unit=Unit.BYTES)
+UNPACKED_BYTES: Final = _health("unpacked_request_bytes", "The same, unpacked.", "protocol", unit=Unit.BYTES)
+RECEIVED_SPANS: Final = _health("received_spans", "Spans that were acknowledged: they are on disk.", "protocol")
 REJECTED_SPANS: Final = _health("rejected_spans", "Spans that were refused inside a request that was taken.", "reason")
+MENDED_SPANS: Final = _health("mended_spans", "Spans that were kept without a part that cannot be read.", "reason")
 COMMITS: Final = _health("commits", "Transactions on disk.")
 WAITING_BYTES: Final = _health("waiting_bytes", "What waits to be written.", shape=Shape.GAUGE, unit=Unit.BYTES)
 DATA_BYTES: Final = _health("data_bytes", "Size of the data folder.", shape=Shape.GAUGE, unit=Unit.BYTES)
@@ -289,10 +304,11 @@ _LISTED: Final = (
     RELEASE_SEEN,
     START,
     REQUESTS,
-    REFUSALS,
-    RECEIVED_BYTES,
+    SENT_BYTES,
+    UNPACKED_BYTES,
     RECEIVED_SPANS,
     REJECTED_SPANS,
+    MENDED_SPANS,
     COMMITS,
     WAITING_BYTES,
     DATA_BYTES,

@@ -130,7 +130,7 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, int] = {}
     """Calls by tool."""
     labels: Labels = ()
-    """What its metrics are counted under, as at its first verdict; `totals.Accumulated.plan` sets it."""
+    """What its metrics are counted under; `totals.Accumulated.plan` sets it."""
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):

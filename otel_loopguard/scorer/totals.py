@@ -16,7 +16,7 @@ import msgspec
 
 from otel_loopguard.scorer import counting
 from otel_loopguard.scorer.metrics import GONE, METRIC_OF, NONE, OLD, OTHER, RELEASE_SEEN, START, Source
-from otel_loopguard.scorer.records import JudgedRun, Series, Totals
+from otel_loopguard.scorer.records import JudgedRun, Labels, Series, Totals
 
 Pairs: TypeAlias = Sequence[tuple[JudgedRun | None, JudgedRun | None]]
 """Of each run that a settlement touches: as it was counted, and as it is judged now."""
@@ -26,6 +26,14 @@ WAIT_NS: Final = 60 * 10**9
 _GONE: Final = ("release", GONE)
 SCRAPER_GONE_NS: Final = 300 * 10**9
 """Nobody who scrapes is waited for after nobody has come for so long."""
+
+
+_WITH_EXEMPLARS: Final = frozenset(
+    name
+    for name, metric in METRIC_OF.items()
+    if metric.source in (Source.OUTCOME, Source.RUN) and not name.endswith("_sum")
+)
+_WAITING: Final = frozenset(name for name, metric in METRIC_OF.items() if metric.zeros)
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +113,8 @@ class Accumulated:
         self._fresh: dict[Series, int] = {}
         """Series that nobody may have seen at 0, and since when they are there."""
         self._hidden: set[Series] = set()
+        self._opened: set[Labels] = set()
+        """Label sets of runs whose zeros are shown."""
         self._exemplars: dict[Series, Exemplar] = {}
         self._services: set[str] = set()
         self._agents: dict[str, set[str]] = {}
@@ -144,15 +154,14 @@ class Accumulated:
                 for series, value in counting.changes(before, after).items():
                     placed = self._placed(series, displaced)
                     added[placed] = added.get(placed, 0.0) + value
-                    if after is not None and after.verdict.trace_ids and self._bears_exemplar(series):
+                    if after is not None and after.verdict.trace_ids and series[0] in _WITH_EXEMPLARS:
                         # Of a histogram's bucket, what was observed; of a counter, what was added.
                         shown = float(after.verdict.calls) if series[0].endswith("_bucket") else value
                         exemplars[placed] = Exemplar(after.verdict.trace_ids[0], shown, after.judged_ns)
-                if before is None and after is not None and not after.backfill:
-                    for series in counting.zeros(after.labels):
-                        self._open_series(series, now_ns)
+                if after is not None:
+                    self._open_zeros(after, now_ns)
             for series in added:
-                if METRIC_OF[series[0]].zeros:
+                if series[0] in _WAITING:
                     self._open_series(series, now_ns)
             if not self._all_seen(added, now_ns):
                 return Plan(ready=False)
@@ -163,6 +172,8 @@ class Accumulated:
             # From now on, not only from `apply`: what the next plans add to these releases goes where they went.
             for service, release in displaced:
                 self._open[service].remove(release)
+                gone = {("service_name", service), ("release", release)}
+                self._opened = {labels for labels in self._opened if not gone <= set(labels)}
             totals = dict(first)
             for series, value in added.items():
                 totals[series] = totals.get(series, 0.0) + value
@@ -258,15 +269,17 @@ class Accumulated:
     def _labelled(self, before: JudgedRun | None, after: JudgedRun | None, now_ns: int) -> JudgedRun | None:
         if after is None:
             return None
-        if before is not None:
-            return msgspec.structs.replace(after, labels=before.labels, backfill=before.backfill)
+        backfill = after.backfill if before is None else before.backfill
+        # What has the same names stays where it was counted, also where its release has become an old one.
+        if before is not None and counting.run_labels(before.verdict) == counting.run_labels(after.verdict):
+            return msgspec.structs.replace(after, labels=before.labels, backfill=backfill)
         names = dict(counting.run_labels(after.verdict))
         service = _capped(names["service_name"], self._services, self._caps.services)
         names["service_name"] = service
         names["agent"] = _capped(names["agent"], self._agents.setdefault(service, set()), self._caps.agents)
         # Old runs have no release in their metrics: none of theirs displaces a newer one.
-        names["release"] = NONE if after.backfill else self._release(service, names["release"], now_ns)
-        return msgspec.structs.replace(after, labels=tuple(sorted(names.items())))
+        names["release"] = NONE if backfill else self._release(service, names["release"], now_ns)
+        return msgspec.structs.replace(after, labels=tuple(sorted(names.items())), backfill=backfill)
 
     def _release(self, service: str, release: str, now_ns: int) -> str:
         """The label of a release; one that is new is shown from now on."""
@@ -285,6 +298,14 @@ class Accumulated:
 
     def _show(self, series: Series, value: float) -> None:
         self._values[series] = self._unstored[series] = value
+
+    def _open_zeros(self, run: JudgedRun, now_ns: int) -> None:
+        """With the first run of a label set, shows at 0 what its runs may count in."""
+        if run.backfill or run.labels in self._opened:
+            return
+        for series in counting.zeros(run.labels):
+            self._open_series(series, now_ns)
+        self._opened.add(run.labels)
 
     def _open_series(self, series: Series, now_ns: int) -> None:
         if series not in self._values:
@@ -307,13 +328,15 @@ class Accumulated:
         """A series with the names of tools capped, and of a release that is out of sight with `GONE` in its place."""
         name, labels = series
         named = dict(labels)
-        service = named.get("service_name", NONE)
+        service, release = named.get("service_name", NONE), named.get("release", NONE)
+        out_of_sight = release not in (NONE, OLD) and (
+            (service, release) in displaced or release not in self._open.get(service, ())
+        )
+        if "tool" not in named and not out_of_sight:
+            return series
         if "tool" in named:
             named["tool"] = _capped(named["tool"], self._tools.setdefault(service, set()), self._caps.tools)
-        release = named.get("release", NONE)
-        if release not in (NONE, OLD) and (
-            (service, release) in displaced or release not in self._open.get(service, ())
-        ):
+        if out_of_sight:
             named["release"] = GONE
         return name, tuple(sorted(named.items()))
 
@@ -339,10 +362,6 @@ class Accumulated:
                 for release in oldest[: max(0, len(known) - self._caps.releases_remembered)]
             )
         return gone
-
-    @staticmethod
-    def _bears_exemplar(series: Series) -> bool:
-        return METRIC_OF[series[0]].source in (Source.OUTCOME, Source.RUN) and not series[0].endswith("_sum")
 
 
 def _capped(name: str, taken: set[str], cap: int) -> str:

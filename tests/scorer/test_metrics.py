@@ -175,14 +175,29 @@ def test_a_revision_adds_the_difference_and_counts_no_run() -> None:
     assert 1 == total(found, "loopguard_retracted_run_tool_calls_bucket", outcome="incomplete")
 
 
-def test_a_revision_stays_under_the_first_labels() -> None:
-    """Late spans that change the service, the release or the sampling of a run move none of its counts."""
-    before = judged(wasted_calls=1)
-    after = revised(before, service="other", release="2", agent="x", flags=(Flag.SAMPLED,), wasted_calls=2)
-    assert {("service_name", "shop")} == {
-        label for series in changes(before, after) for label in series[1] if label[0] == "service_name"
-    }
-    assert 1 == changes(before, after)[counted("loopguard_wasted_calls_total")]
+def test_a_revision_that_changes_labels_moves_the_run() -> None:
+    """What was counted under the old labels is taken back there and counted under the new ones."""
+    before = judged(agent=None, wasted_calls=1)
+    after = revised(before, agent="x", flags=(Flag.SAMPLED,), outcome=RunOutcome.LOOP, wasted_calls=2)
+    found = changes(before, after)
+    name = "loopguard_run_revisions_total"
+    assert 1 == found[counted(name, **{"from": "clean", "to": "moved"})]
+    assert 1 == found[counted(name, **{"from": "moved", "to": "loop", "sampled": "true"})]
+    assert 1 == found[counted("loopguard_retracted_wasted_calls_total")]
+    assert 2 == found[counted("loopguard_wasted_calls_total", sampled="true")]
+    totals = changes(None, before)
+    for series, value in found.items():
+        totals[series] = totals.get(series, 0) + value
+    assert recount([after]) == net(totals)
+
+
+def test_a_revision_under_another_agent_alone_moves_no_outcome() -> None:
+    """Runs are not counted by agent there: only what is, moves."""
+    before = judged(agent=None)
+    found = changes(before, revised(before, agent="x"))
+    assert 1 == found[counted("loopguard_run_revisions_total", **{"from": "clean", "to": "clean"})]
+    assert 1 == found[counted("loopguard_retracted_agent_runs_total", agent="__none__", outcome="clean")]
+    assert 1 == found[counted("loopguard_agent_runs_total", agent="x", outcome="clean")]
 
 
 def test_a_withdrawn_run_leaves_nothing() -> None:

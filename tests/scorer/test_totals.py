@@ -268,15 +268,29 @@ def test_a_release_stays_whose_displacement_was_not_written() -> None:
     assert {"2": 1, "3": 1} == values(totals, "loopguard_runs_total", "release")
 
 
-def test_a_run_gets_its_labels_once() -> None:
-    """The labels of the first verdict are kept, and so is whether it is backfill."""
+def test_a_run_keeps_its_labels_while_its_names_are_the_same() -> None:
+    """Also where its release has gone out of sight; and whether it is backfill is said once."""
+    totals, disk = at_once(caps=SMALL), Disk()
+    first = settled(totals, disk, judged("1", agent=None, release="1"))
+    labels = (("agent", "__none__"), ("release", "1"), ("sampled", "false"), ("service_name", "shop"))
+    assert labels == first.runs[0].labels
+    settled(totals, disk, judged("2", release="2"), judged("3", release="3"))
+    again = settled(totals, disk, judged("1", agent=None, release="1", backfill=True))
+    assert (labels, False) == (again.runs[0].labels, again.runs[0].backfill)
+
+
+def test_a_run_gets_new_labels_with_new_names() -> None:
+    """An agent that came late is counted as if it had come at once."""
     totals, disk = at_once(), Disk()
-    plan = settled(totals, disk, judged(agent=None))
-    assert (("agent", "__none__"), ("release", "1.0"), ("sampled", "false"), ("service_name", "shop")) == plan.runs[
+    settled(totals, disk, judged("1", agent=None, service=None))
+    moved = settled(totals, disk, judged("1"))
+    assert (("agent", "main"), ("release", "1.0"), ("sampled", "false"), ("service_name", "shop")) == moved.runs[
         0
     ].labels
-    again = settled(totals, disk, judged(service="x", backfill=True))
-    assert (plan.runs[0].labels, False) == (again.runs[0].labels, again.runs[0].backfill)
+    assert {"main": 1, "__none__": 1} == values(totals, "loopguard_agent_runs_total", "agent")
+    clean = at_once()
+    settled(clean, Disk(), judged("1"))
+    assert clean.net() == totals.net()
 
 
 def test_exemplars_name_the_trace_that_counted_last() -> None:
