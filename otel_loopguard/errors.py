@@ -42,6 +42,10 @@ class InstallError(LoopGuardError):
     """The processor cannot be added where it was asked to be."""
 
 
+class ServeError(LoopGuardError):
+    """The scorer cannot begin to serve: an address, a certificate or a token cannot be used."""
+
+
 class SdkError(LoopGuardError):
     """The installed SDK does not let content be removed: exporters would get it."""
 

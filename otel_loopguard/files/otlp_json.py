@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from otel_loopguard.files.reasons import MAX_DEPTH, Reason
 from otel_loopguard.files.spans import (
@@ -188,27 +189,27 @@ def item(
     links = _links(span.links) if span.links else ()
     values, left_out = attributes(span.attributes)
     status = span.status
-    read: list[Item] = [
-        Span(
-            trace_id=key[0],
-            span_id=key[1],
-            parent_id=parent,
-            name=span.name or "",
-            kind=_number(span.kind, _KINDS, "SPAN_KIND_"),
-            scope=scope,
-            start_ns=start,
-            end_ns=end or None,
-            status_code=_number(status.code, _STATUSES, "STATUS_CODE_") if status else 0,
-            status_message=(status.message or "") if status else "",
-            attributes=values,
-            events=events,
-            links=links,
-            resource=resource,
-            trace_state=span.trace_state or "",
-            dropped_attributes=count(span.dropped_attributes_count) + malformed + left_out,
-            dropped_events=count(span.dropped_events_count),
-        )
-    ]
+    found = Span(
+        trace_id=key[0],
+        span_id=key[1],
+        parent_id=parent,
+        name=span.name or "",
+        kind=_number(span.kind, _KINDS, "SPAN_KIND_"),
+        scope=scope,
+        start_ns=start,
+        end_ns=end or None,
+        status_code=_number(status.code, _STATUSES, "STATUS_CODE_") if status else 0,
+        status_message=(status.message or "") if status else "",
+        attributes=values,
+        events=events,
+        links=links,
+        resource=resource,
+    )
+    state, events_left_out = span.trace_state or "", count(span.dropped_events_count)
+    left_out += malformed + count(span.dropped_attributes_count)
+    if state or left_out or events_left_out:  # past 15 names a call of CPython's takes 0.5 us longer
+        found = replace(found, trace_state=state, dropped_attributes=left_out, dropped_events=events_left_out)
+    read: list[Item] = [found]
     if bad_parent:
         read.append(report(bad_parent))
     if span.links and len(links) < len(span.links):

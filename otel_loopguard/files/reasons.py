@@ -49,6 +49,7 @@ class Reason(StrEnum):
     BAD_LINK_ID = "bad_link_id"
     BAD_TIME = "bad_time"
     NOT_PROTOBUF = "not_protobuf"
+    TOO_MANY = "too_many"
     CORRUPT_COMPRESSION = "corrupt_compression"
     ZSTD = "zstd"
     RAW_CONTENT = "raw_content"
@@ -84,6 +85,7 @@ _EXPLAINED: Final = {
     Reason.BAD_LINK_ID: "a link to something that is not a span (the span was kept, without the link)",
     Reason.BAD_TIME: "a span whose time is not a number of nanoseconds",
     Reason.NOT_PROTOBUF: "not an OTLP trace message in protobuf",
+    Reason.TOO_MANY: "a message or span of more parts than any needs",
     Reason.CORRUPT_COMPRESSION: "damaged gzip data",
     Reason.ZSTD: "zstd data; unpack it first: zstd -dc FILE | otel-loopguard replay -",
     Reason.RAW_CONTENT: "a tool span that still holds arguments, a result or an error's text",

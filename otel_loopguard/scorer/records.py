@@ -31,6 +31,8 @@ class Refusal(StrEnum):
     BUSY = "busy"
     """More waits to be written than may wait."""
     RATE = "rate"
+    TOO_SLOW = "too_slow"
+    """The body did not arrive in time."""
     STOPPING = "stopping"
     TOO_LARGE = "too_large"
     """The body as it was sent."""
@@ -42,7 +44,16 @@ class Refusal(StrEnum):
     UNAUTHENTICATED = "unauthenticated"
 
 
-RETRYABLE: Final = frozenset({Refusal.DISK_FULL, Refusal.STORE_FAILED, Refusal.BUSY, Refusal.RATE, Refusal.STOPPING})
+RETRYABLE: Final = frozenset(
+    {
+        Refusal.DISK_FULL,
+        Refusal.STORE_FAILED,
+        Refusal.BUSY,
+        Refusal.RATE,
+        Refusal.TOO_SLOW,
+        Refusal.STOPPING,
+    }
+)
 """Refusals that a sender is asked to repeat later: the same request may be taken then."""
 
 

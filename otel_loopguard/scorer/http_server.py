@@ -1,0 +1,288 @@
+"""OTLP over HTTP, health and readiness; the pages and metrics of other parts are served beside them.
+
+Invariants: a body is bounded while it is read, in size and in time, and it is unpacked by us alone (aiohttp would do
+so without a bound). What is not allowed in is refused before its body is asked for. With tokens every route but
+health and readiness needs one. Requests that take long to decode do so beside the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, TypeAlias
+
+from aiohttp import hdrs, web
+
+from otel_loopguard.errors import ServeError
+from otel_loopguard.scorer.access import Tokens
+from otel_loopguard.scorer.answers import ANSWERS, problem, taken, wait_s
+from otel_loopguard.scorer.counts import CUT_OFF, FAILED, Transport
+from otel_loopguard.scorer.decode import Encoding
+from otel_loopguard.scorer.receiving import COMMIT_S, Accepted, Receiver
+from otel_loopguard.scorer.records import Refusal, RefusedError
+
+TRACES: Final = "/v1/traces"
+HEALTH: Final = "/healthz"
+READY: Final = "/readyz"
+OPEN_PATHS: Final = frozenset({HEALTH, READY})
+"""Answered without a token: they say nothing but one word."""
+BODY_S: Final = 30.0
+"""How long a body may take to arrive."""
+IDLE_S: Final = 75.0
+"""How long a connection is kept between requests."""
+_INLINE_BYTES: Final = 64 * 1024
+"""Bodies of so much, as they were sent, are decoded on the loop: a thread would take longer to come by."""
+_DECODERS: Final = 2
+_WRONG_PATHS: Final = {
+    "/v1/logs": "this is a scorer of traces: send logs elsewhere\n",
+    "/v1/metrics": "this is a scorer of traces: send metrics elsewhere\n",
+}
+_TYPES: Final = {Encoding.PROTOBUF: "application/x-protobuf", Encoding.JSON: "application/json"}
+_ENCODINGS: Final = {"application/x-protobuf": Encoding.PROTOBUF, "application/json": Encoding.JSON}
+_Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class HttpServer:
+    """Serves OTLP/HTTP.
+
+    Args:
+        receiver: takes the requests.
+        tokens: who may send.
+        ready: whether the scorer is; asked at each request of `/readyz`.
+        routes: what else to serve, such as `web.get("/metrics", handler)`.
+        tls: from `access.ssl_context`; None for none.
+        body_s: how long a body may take to arrive.
+
+    Thread safety: used on the event loop alone.
+    """
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        *,
+        tokens: Tokens | None = None,
+        ready: Callable[[], bool] = lambda: True,
+        routes: Iterable[web.AbstractRouteDef] = (),
+        tls: ssl.SSLContext | None = None,
+        body_s: float = BODY_S,
+    ) -> None:
+        self._receiver = receiver
+        self._tokens = tokens or Tokens()
+        self._ready = ready
+        self._tls = tls
+        self._body_s = body_s
+        self._decoders = ThreadPoolExecutor(_DECODERS, thread_name_prefix="loopguard-decode")
+        self.application: Final = web.Application(
+            middlewares=[self._guard], client_max_size=receiver.limits.max_body_bytes
+        )
+        self.application.router.add_post(TRACES, self._traces, expect_handler=self._expect)
+        self.application.add_routes([web.get(HEALTH, _healthy), web.get(READY, self._readiness), *routes])
+        self.application.add_routes([web.route("*", path, _wrong_path) for path in _WRONG_PATHS])
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Begins to serve.
+
+        Args:
+            host: name or address to bind.
+            port: 0 for any that is free.
+
+        Returns:
+            The port.
+
+        Raises:
+            ServeError: the address cannot be bound.
+        """
+        runner = web.AppRunner(
+            self.application,
+            access_log=None,
+            auto_decompress=False,
+            keepalive_timeout=IDLE_S,
+            logger=_quiet_logger(),
+        )
+        await runner.setup()
+        site = web.TCPSite(runner, host, port, ssl_context=self._tls, shutdown_timeout=COMMIT_S)
+        try:
+            await site.start()
+        except OSError as error:
+            await runner.cleanup()
+            message = f"{host}:{port}: HTTP cannot be served there: {error.strerror or type(error).__name__}"
+            raise ServeError(message) from None
+        self._runner = runner
+        return int(runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Ends: requests under way are answered first, new ones are refused."""
+        self._receiver.stop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        self._decoders.shutdown(wait=False)
+
+    # --- traces -----------------------------------------------------------------------------------------
+
+    async def _traces(self, request: web.Request) -> web.Response:
+        encoding = _ENCODINGS.get(request.content_type)
+        receiver = self._receiver
+        result = FAILED
+        try:
+            if encoding is None:
+                raise RefusedError(Refusal.UNKNOWN_TYPE)  # noqa: TRY301 - all refusals are answered in one place
+            self._admit(request)
+            accepted = await self._accept(request, encoding)
+            if accepted.done is not None and not accepted.done.done():
+                await _settled(accepted.done, COMMIT_S)
+            rejected = receiver.finish(accepted, Transport.HTTP)
+            result = ""  # counted
+        except RefusedError as refused:
+            result = refused.reason.value
+            return _refusal(refused, encoding)
+        except (ConnectionError, asyncio.CancelledError, web.RequestPayloadError):
+            result = CUT_OFF
+            raise
+        finally:
+            if result:
+                receiver.counts.ended(Transport.HTTP, result)
+        return web.Response(body=taken(rejected, encoding), content_type=_TYPES[encoding])
+
+    async def _accept(self, request: web.Request, encoding: Encoding) -> Accepted:
+        receiver = self._receiver
+        held = 0
+        coding = request.headers.get(hdrs.CONTENT_ENCODING, "")
+        pieces: list[bytes] = []
+        try:
+            try:
+                async with asyncio.timeout(self._body_s):
+                    async for piece in request.content.iter_any():
+                        receiver.room.take(len(piece))
+                        held += len(piece)
+                        if held > receiver.limits.max_body_bytes:
+                            raise RefusedError(Refusal.TOO_LARGE)
+                        pieces.append(piece)
+            except TimeoutError:
+                raise RefusedError(Refusal.TOO_SLOW) from None
+            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.clear()
+            accept = functools.partial(receiver.accept, body, coding, encoding, Transport.HTTP)
+            if held <= _INLINE_BYTES:
+                return accept()
+            return await asyncio.get_running_loop().run_in_executor(self._decoders, accept)
+        finally:
+            receiver.room.give_back(held)
+
+    def _admit(self, request: web.Request) -> None:
+        """Refuses what need not be read."""
+        if not self._tokens.allow(request.headers.get(hdrs.AUTHORIZATION)):
+            raise RefusedError(Refusal.UNAUTHENTICATED)
+        self._receiver.check()
+        if (request.content_length or 0) > self._receiver.limits.max_body_bytes:
+            raise RefusedError(Refusal.TOO_LARGE)
+
+    async def _expect(self, request: web.Request) -> web.StreamResponse | None:
+        """Answers `Expect: 100-continue`: with a refusal, where there will be one, so that no body is sent."""
+        if request.headers.get(hdrs.EXPECT, "").lower() != "100-continue":
+            return web.Response(status=417, text="Expect: only 100-continue is known\n")
+        try:
+            if request.content_type not in _ENCODINGS:
+                raise RefusedError(Refusal.UNKNOWN_TYPE)  # noqa: TRY301 - all refusals are answered in one place
+            self._admit(request)
+        except RefusedError as refused:
+            self._receiver.counts.ended(Transport.HTTP, refused.reason.value)
+            response = _refusal(refused, _ENCODINGS.get(request.content_type))
+            response.force_close()
+            return response
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        # The writer counts the interim answer as the body of the final one.
+        request.writer.output_size = 0
+        return None
+
+    # --- the others -------------------------------------------------------------------------------------
+
+    async def _readiness(self, _request: web.Request) -> web.Response:
+        if self._receiver.stopping:
+            return web.Response(status=503, text="stopping\n")
+        return web.Response(text="ready\n") if self._ready() else web.Response(status=503, text="not ready\n")
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """Lets nobody to any route without a token, whoever added it; traces have their own answer for that."""
+        path, shown = request.path, request.headers.get(hdrs.AUTHORIZATION)
+        if path in OPEN_PATHS or path == TRACES or self._tokens.allow(shown):
+            return await handler(request)
+        text = ANSWERS[Refusal.UNAUTHENTICATED].text
+        return web.Response(status=401, text=f"{text}\n", headers={hdrs.WWW_AUTHENTICATE: "Bearer"})
+
+
+_UNREAD: Final = frozenset({Refusal.TOO_LARGE, Refusal.TOO_SLOW, Refusal.UNAUTHENTICATED})
+"""Refusals after which the connection ends: the rest of the body is worth nothing to either side."""
+
+
+async def _healthy(_request: web.Request) -> web.Response:
+    return web.Response(text="healthy\n")
+
+
+async def _wrong_path(request: web.Request) -> web.Response:
+    return web.Response(status=404, text=_WRONG_PATHS[request.path])
+
+
+def _refusal(refused: RefusedError, encoding: Encoding | None) -> web.Response:
+    headers: dict[str, str] = {}
+    seconds = wait_s(refused)
+    if seconds is not None:
+        headers[hdrs.RETRY_AFTER] = str(seconds)
+    if refused.reason is Refusal.UNAUTHENTICATED:
+        headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
+    said = encoding or Encoding.JSON
+    response = web.Response(
+        status=ANSWERS[refused.reason].http, body=problem(refused, said), content_type=_TYPES[said], headers=headers
+    )
+    if refused.reason in _UNREAD:
+        response.force_close()
+    return response
+
+
+async def _settled(done: Future[None], timeout_s: float) -> None:
+    """Waits until a future of another thread is done, or for so long.
+
+    asyncio's own bridge would cancel the future with the request; whoever writes to the disk could not settle it then.
+    """
+    loop = asyncio.get_running_loop()
+    settled = asyncio.Event()
+
+    def wake(_done: Future[None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settled.set)
+
+    done.add_done_callback(wake)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(settled.wait(), timeout_s)
+
+
+class _NoContent(logging.Filter):
+    """Keeps what a request said out of the log: an error's text may quote it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Leaves the error's class."""
+        kind = record.exc_info[0] if isinstance(record.exc_info, tuple) else None
+        if kind is not None:
+            record.msg, record.args, record.exc_info, record.exc_text = (
+                "a request failed: %s",
+                (kind.__name__,),
+                None,
+                None,
+            )
+        return True
+
+
+_NO_CONTENT: Final = _NoContent()
+
+
+def _quiet_logger() -> logging.Logger:
+    logger = logging.getLogger(__name__)
+    logger.addFilter(_NO_CONTENT)  # once, however often it is added
+    return logger

@@ -1,0 +1,158 @@
+"""What OTLP over HTTP and over gRPC have in common: from the bytes of a request to its spans on disk.
+
+Invariants: a request is answered as taken only when all of its spans that could be used are on disk; every other way
+out has a reason and is counted. Bodies that are being read are bounded together, not only each.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
+from typing import Final
+
+import msgspec
+
+from otel_loopguard.scorer.counts import Counts, Transport
+from otel_loopguard.scorer.decode import Decoded, Encoding, decode
+from otel_loopguard.scorer.rate import Rate
+from otel_loopguard.scorer.records import Intake, Refusal, RefusedError
+from otel_loopguard.scorer.unpacking import unpack
+
+COMMIT_S: Final = 30.0
+"""How long a sender is let wait for the disk; senders give up after 10 s, most of them."""
+ROOM_BYTES: Final = 256 * 2**20
+"""Bodies in memory at one time, all together, as they were sent."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one request; see `settings`."""
+
+    max_body_bytes: int
+    max_unpacked_bytes: int
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """A request whose spans are on their way to the disk."""
+
+    decoded: Decoded
+    done: Future[None] | None
+    """None where there was nothing to keep."""
+
+
+class Room:
+    """Bytes that may be held at one time, by all requests together."""
+
+    def __init__(self, size: int = ROOM_BYTES) -> None:
+        self._left = size
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> None:
+        """Takes so many bytes.
+
+        Raises:
+            RefusedError: BUSY, there is not so much left; nothing was taken.
+        """
+        with self._lock:
+            if size > self._left:
+                raise RefusedError(Refusal.BUSY)
+            self._left -= size
+
+    def give_back(self, size: int) -> None:
+        """Gives back what was taken."""
+        with self._lock:
+            self._left += size
+
+
+class Receiver:
+    """Takes requests of either protocol.
+
+    Args:
+        intake: keeps the spans.
+        limits: bounds of one request.
+        rate: bounds all of them.
+
+    Thread safety: all methods, from any thread.
+    """
+
+    def __init__(
+        self, intake: Intake, *, limits: Limits, rate: Rate | None = None, counts: Counts | None = None
+    ) -> None:
+        self._intake = intake
+        self._rate = rate or Rate(0)
+        self._stopping = threading.Event()
+        self.limits: Final = limits
+        self.counts: Final = counts or Counts()
+        self.room: Final = Room()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether new requests are refused."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Refuses what comes from now on; requests that are under way are still taken."""
+        self._stopping.set()
+
+    def check(self) -> None:
+        """Refuses a request before it is read.
+
+        Raises:
+            RefusedError: STOPPING or RATE.
+        """
+        if self._stopping.is_set():
+            raise RefusedError(Refusal.STOPPING)
+        self._rate.check()
+
+    def accept(self, body: bytes, coding: str, encoding: Encoding, transport: Transport) -> Accepted:
+        """Unpacks and decodes a request and hands its spans on.
+
+        Args:
+            body: as it was sent.
+            coding: how it is packed; empty for not at all.
+            encoding: how it is written.
+            transport: how it came.
+
+        Returns:
+            What it holds; `finish` tells when that is on disk.
+
+        Raises:
+            RefusedError: it is not taken; nothing of it was kept.
+        """
+        unpacked = unpack(body, coding, limit=self.limits.max_unpacked_bytes)
+        self.counts.body(transport, sent=len(body), unpacked=len(unpacked))
+        decoded = decode(unpacked, encoding)
+        if not decoded.spans:
+            return Accepted(decoded=decoded, done=None)
+        self._rate.spend(len(decoded.spans))
+        return Accepted(decoded=decoded, done=self._intake.submit(decoded.spans))
+
+    def finish(self, accepted: Accepted, transport: Transport) -> Mapping[str, int]:
+        """Counts a request whose future is done.
+
+        Returns:
+            Its spans that were rejected, by reason.
+
+        Raises:
+            RefusedError: its spans were not kept.
+        """
+        if accepted.done is not None:
+            failure = _failure(accepted.done)
+            if failure is not None:
+                raise failure
+        decoded = accepted.decoded
+        self.counts.took(transport, spans=len(decoded.spans), rejected=decoded.rejected, mended=decoded.mended)
+        return decoded.rejected
+
+
+def _failure(done: Future[None]) -> RefusedError | None:
+    """Why spans were not kept; a future that is not done yet has taken too long."""
+    if not done.done():
+        return RefusedError(Refusal.STORE_FAILED)
+    try:
+        error = done.exception()
+    except CancelledError:
+        return RefusedError(Refusal.STORE_FAILED)
+    if error is None or isinstance(error, RefusedError):
+        return error
+    return RefusedError(Refusal.STORE_FAILED)
