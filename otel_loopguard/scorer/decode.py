@@ -27,7 +27,7 @@ MAX_PARTS: Final = 200_000
 """Spans, scopes and resources of one request at most; a collector sends 8,192 spans at a time."""
 MAX_OBJECTS: Final = 1_000_000
 """Objects and lists of a JSON body at most; each takes up to 150 bytes of memory, and 10 to 20 make a span."""
-MAX_COMMAS: Final = 2_000_000
+MAX_COMMAS: Final = 1_000_000
 """The same for entries of a JSON body that only the careful reader can read: each takes up to 60 bytes."""
 _TELLING: Final = frozenset({*TELLING_KEYS, RUN_CALLS})
 _NOT_REJECTED: Final = frozenset({Reason.BAD_PARENT_ID.value, Reason.BAD_LINK_ID.value})

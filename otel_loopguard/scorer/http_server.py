@@ -35,6 +35,8 @@ BODY_S: Final = 30.0
 """How long a body may take to arrive."""
 IDLE_S: Final = 75.0
 """How long a connection is kept between requests."""
+LINGER_S: Final = 1.0
+"""How long the rest of a refused body is still read, so that its sender gets to read the answer."""
 _INLINE_BYTES: Final = 64 * 1024
 """Bodies of so much, as they were sent, are decoded on the loop: a thread would take longer to come by."""
 _DECODERS: Final = 2
@@ -103,10 +105,12 @@ class HttpServer:
             access_log=None,
             auto_decompress=False,
             keepalive_timeout=IDLE_S,
+            lingering_time=LINGER_S,
             logger=_quiet_logger(),
+            shutdown_timeout=COMMIT_S,
         )
         await runner.setup()
-        site = web.TCPSite(runner, host, port, ssl_context=self._tls, shutdown_timeout=COMMIT_S)
+        site = web.TCPSite(runner, host, port, ssl_context=self._tls)
         try:
             await site.start()
         except OSError as error:

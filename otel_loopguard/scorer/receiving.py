@@ -71,19 +71,27 @@ class Receiver:
         intake: keeps the spans.
         limits: bounds of one request.
         rate: bounds all of them.
+        counts: what the metrics read.
+        room: bounds the bodies in memory.
 
     Thread safety: all methods, from any thread.
     """
 
     def __init__(
-        self, intake: Intake, *, limits: Limits, rate: Rate | None = None, counts: Counts | None = None
+        self,
+        intake: Intake,
+        *,
+        limits: Limits,
+        rate: Rate | None = None,
+        counts: Counts | None = None,
+        room: Room | None = None,
     ) -> None:
         self._intake = intake
         self._rate = rate or Rate(0)
         self._stopping = threading.Event()
         self.limits: Final = limits
         self.counts: Final = counts or Counts()
-        self.room: Final = Room()
+        self.room: Final = room or Room()
 
     @property
     def stopping(self) -> bool:

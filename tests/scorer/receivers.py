@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from otel_loopguard.model import Span
 from otel_loopguard.scorer.http_server import HttpServer
 from otel_loopguard.scorer.receiving import Limits, Receiver
-from otel_loopguard.scorer.records import RefusedError, Refusal
+from otel_loopguard.scorer.records import RefusedError
 
 LIMITS = Limits(max_body_bytes=200_000, max_unpacked_bytes=1_000_000)
 
@@ -121,6 +121,3 @@ def served(took: Receiver, **named: Any) -> Iterator[int]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(20)
         loop.close()
-
-
-REFUSALS = tuple(Refusal)

@@ -6,13 +6,14 @@ import gzip
 import random
 import tracemalloc
 import zlib
+from collections.abc import Callable, Mapping
 
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_loopguard.scorer.records import RefusedError, Refusal
+from otel_loopguard.scorer.records import Refusal, RefusedError
 from otel_loopguard.scorer.unpacking import unpack
 
 LIMIT = 100_000
@@ -24,7 +25,7 @@ def _zstd_stream(body: bytes) -> bytes:
     return packer.compress(body) + packer.flush()
 
 
-PACKERS = {
+PACKERS: Mapping[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "x-gzip": gzip.compress,
     "deflate": zlib.compress,
