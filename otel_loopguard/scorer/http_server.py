@@ -14,7 +14,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from aiohttp import hdrs, web
 
@@ -250,7 +250,7 @@ def _refusal(refused: RefusedError, encoding: Encoding | None) -> web.Response:
     return response
 
 
-async def _settled(done: Future[None], timeout_s: float) -> None:
+async def _settled(done: Future[Any], timeout_s: float) -> None:
     """Waits until a future of another thread is done, or for so long.
 
     asyncio's own bridge would cancel the future with the request; whoever writes to the disk could not settle it then.
@@ -258,7 +258,7 @@ async def _settled(done: Future[None], timeout_s: float) -> None:
     loop = asyncio.get_running_loop()
     settled = asyncio.Event()
 
-    def wake(_done: Future[None]) -> None:
+    def wake(_done: Future[Any]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(settled.set)
 

@@ -7,6 +7,7 @@ out has a reason and is counted. Bodies that are being read are bounded together
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Final
@@ -36,7 +37,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """A request whose spans are on their way to the disk."""
 
     decoded: Decoded
-    done: Future[None] | None
+    done: Future[Mapping[str, int]] | None
     """None where there was nothing to keep."""
 
 
@@ -144,16 +145,20 @@ class Receiver:
         Raises:
             RefusedError: its spans were not kept.
         """
+        decoded, rejected = accepted.decoded, Counter(accepted.decoded.rejected)
+        kept = len(decoded.spans)
         if accepted.done is not None:
             failure = _failure(accepted.done)
             if failure is not None:
                 raise failure
-        decoded = accepted.decoded
-        self.counts.took(transport, spans=len(decoded.spans), rejected=decoded.rejected, mended=decoded.mended)
-        return decoded.rejected
+            left_out = accepted.done.result()
+            kept -= sum(left_out.values())
+            rejected.update(left_out)
+        self.counts.took(transport, spans=kept, rejected=rejected, mended=decoded.mended)
+        return rejected
 
 
-def _failure(done: Future[None]) -> RefusedError | None:
+def _failure(done: Future[Mapping[str, int]]) -> RefusedError | None:
     """Why spans were not kept; a future that is not done yet has taken too long."""
     if not done.done():
         return RefusedError(Refusal.STORE_FAILED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -34,15 +34,17 @@ class MemoryIntake:
         """Raised by `submit`."""
         self.fail: BaseException | None = None
         """What the future fails with."""
-        self.held: list[tuple[Sequence[Span], Future[None]]] | None = None
+        self.held: list[tuple[Sequence[Span], Future[Mapping[str, int]]]] | None = None
         """With a list, what was submitted waits in it."""
+        self.left_out: Mapping[str, int] = {}
+        """What the future says was not kept."""
         self.came = threading.Event()
 
-    def submit(self, spans: Sequence[Span]) -> Future[None]:
+    def submit(self, spans: Sequence[Span]) -> Future[Mapping[str, int]]:
         """Keeps the spans."""
         if self.refuse is not None:
             raise self.refuse
-        done: Future[None] = Future()
+        done: Future[Mapping[str, int]] = Future()
         if self.held is not None:
             self.held.append((spans, done))
             self.came.set()
@@ -50,7 +52,7 @@ class MemoryIntake:
             done.set_exception(self.fail)
         else:
             self.kept.extend(spans)
-            done.set_result(None)
+            done.set_result(self.left_out)
         return done
 
     def release(self) -> None:
@@ -58,7 +60,7 @@ class MemoryIntake:
         held, self.held = self.held or [], None
         for spans, done in held:
             self.kept.extend(spans)
-            done.set_result(None)
+            done.set_result(self.left_out)
 
 
 def message(number: int = 1, **changes: Any) -> SpanMessage:

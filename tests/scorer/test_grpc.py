@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -254,7 +254,7 @@ def test_faults_of_ours_are_no_success() -> None:
     """A fault is UNKNOWN, and counted."""
 
     class Faulty(MemoryIntake):
-        def submit(self, spans: Any) -> Future[None]:
+        def submit(self, spans: Any) -> Future[Mapping[str, int]]:
             raise KeyError(len(spans))
 
     took = receiver(Faulty())

@@ -182,6 +182,18 @@ def test_some_spans_rejected_is_partial_success() -> None:
     )
 
 
+def test_spans_that_the_intake_leaves_out_are_told() -> None:
+    """What is not kept after decoding is rejected as well, beside what could not be decoded."""
+    intake = MemoryIntake()
+    intake.left_out = {"no_trace_id": 1}
+    took = receiver(intake)
+    with served(took) as port:
+        answered = post(port, request(message(), message(2), message(3, trace_id=b"")))
+    count, text = partial(answered.body)
+    assert (200, 2, True) == (answered.status, count, "no_trace_id 2" in text)
+    assert ({"no_trace_id": 2}, {"http": 1}) == (took.counts.read().rejected, took.counts.read().spans)
+
+
 def test_the_answer_waits_for_the_disk() -> None:
     """Nothing is answered while the spans are not on disk."""
     intake = MemoryIntake()
@@ -490,7 +502,7 @@ def test_faults_of_ours_log_no_content(caplog: pytest.LogCaptureFixture) -> None
     """A fault is a 500 that is counted, and neither its answer nor the log quotes what a request held."""
 
     class Faulty(MemoryIntake):
-        def submit(self, spans: Any) -> Future[None]:
+        def submit(self, spans: Any) -> Future[Mapping[str, int]]:
             raise KeyError(spans[0].name)
 
     took = receiver(Faulty())
