@@ -1,7 +1,6 @@
 """What each verdict adds to the metrics, and what all of it amounts to.
 
-Invariants: pure; nothing that is added is below 0. What is taken back is taken back under the labels that it was counted
-under.
+Invariants: pure; nothing that is added is below 0; what is taken back is so under the labels that it was counted under.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The totals of all metrics in memory: planned with each settlement, changed after its commit, shown at any time.
 
-Invariants: what is shown is on disk, but for zeros. No counter goes down while it is shown. How many series there are
-is bounded whatever names come: services, agents and tools past a cap count under one name, so that a name that was
-taken once stays taken; of a service's releases the newest are shown, and what an older one had counted goes out of
-sight. A series that an alert may read is shown at 0 before it counts.
+Invariants: what is shown is on disk, but for zeros. No counter goes down while it is shown. A series that an alert may
+read is shown at 0 before it counts. Names are capped (`label_names`): where a release is displaced by a newer one, what
+it had counted goes out of sight, and stays in the net.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from otel_loopguard.scorer import counting
-from otel_loopguard.scorer.metrics import GONE, METRIC_OF, NONE, OLD, OTHER, RELEASE_SEEN, START, Source
+from otel_loopguard.scorer.label_names import Caps, LabelNames, Release
+from otel_loopguard.scorer.metrics import GONE, METRIC_OF, RELEASE, RELEASE_SEEN, SERVICE, START, Source
 from otel_loopguard.scorer.records import JudgedRun, Labels, Series, Totals
 
 Pairs: TypeAlias = Sequence[tuple[JudgedRun | None, JudgedRun | None]]
@@ -23,7 +23,7 @@ Pairs: TypeAlias = Sequence[tuple[JudgedRun | None, JudgedRun | None]]
 
 WAIT_NS: Final = 60 * 10**9
 """How long a first verdict waits at most for its zeros to be scraped; Prometheus asks every minute by default."""
-_GONE: Final = ("release", GONE)
+_GONE: Final = (RELEASE, GONE)
 SCRAPER_GONE_NS: Final = 300 * 10**9
 """Nobody who scrapes is waited for after nobody has come for so long."""
 
@@ -34,22 +34,6 @@ _WITH_EXEMPLARS: Final = frozenset(
     if metric.source in (Source.OUTCOME, Source.RUN) and not name.endswith("_sum")
 )
 _WAITING: Final = frozenset(name for name, metric in METRIC_OF.items() if metric.zeros)
-
-
-class Caps(msgspec.Struct, frozen=True, kw_only=True):
-    """How many names of each sort become label values; the rest share one."""
-
-    services: int = 20
-    agents: int = 10
-    """Of one service."""
-    tools: int = 50
-    """Of one service."""
-    releases: int = 20
-    """Of one service: the newest."""
-    releases_waiting: int = 5
-    """More that may wait for their first verdict at one time; a service that names each run so is not waited for."""
-    releases_remembered: int = 200
-    """Known to be old; one that is forgotten counts as new when it comes again."""
 
 
 class Exemplar(msgspec.Struct, frozen=True, gc=False):
@@ -74,7 +58,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Of the totals, what is not shown yet."""
     first: Totals = {}
     """Of the totals, what is shown already and not on disk."""
-    displaced: tuple[tuple[str, str], ...] = ()
+    displaced: tuple[Release, ...] = ()
     """Services and releases that go out of sight."""
     exemplars: Mapping[Series, Exemplar] = {}
 
@@ -103,7 +87,6 @@ class Accumulated:
 
     def __init__(self, stored: Totals, *, now_ns: int, wait_ns: int = WAIT_NS, caps: Caps | None = None) -> None:
         self._lock = threading.Lock()
-        self._caps = caps or Caps()
         self._wait_ns = wait_ns
         self._began_ns = now_ns
         self._seen_ns: int | None = None
@@ -116,17 +99,14 @@ class Accumulated:
         self._opened: set[Labels] = set()
         """Label sets of runs whose zeros are shown."""
         self._exemplars: dict[Series, Exemplar] = {}
-        self._services: set[str] = set()
-        self._agents: dict[str, set[str]] = {}
-        self._tools: dict[str, set[str]] = {}
-        self._known: dict[str, dict[str, float]] = {}
-        """When the first run of each release was judged, by service."""
-        self._open: dict[str, list[str]] = {}
-        """The releases that are shown, by service, oldest first."""
+        self._names = LabelNames(caps or Caps(), stored)
         self._in_flight = 0
         if START.series() not in self._values:
             self._show(START.series(), now_ns / 1e9)
-        self._remember()
+        for series in stored:
+            labels = dict(series[1])
+            if RELEASE in labels and not self._names.is_shown(labels):
+                self._hidden.add(series)
 
     @property
     def start_ns(self) -> int:
@@ -147,12 +127,12 @@ class Accumulated:
         with self._lock:
             labelled = [(before, self._labelled(before, after, now_ns)) for before, after in pairs]
             # Beside plans that may add to them, what they have counted is not known yet.
-            displaced = () if self._in_flight else tuple(self._surplus())
+            displaced = () if self._in_flight else self._names.surplus()
             added: dict[Series, float] = {}
             exemplars: dict[Series, Exemplar] = {}
             for before, after in labelled:
                 for series, value in counting.changes(before, after).items():
-                    placed = self._placed(series, displaced)
+                    placed = self._names.placed(series, displaced)
                     added[placed] = added.get(placed, 0.0) + value
                     if after is not None and after.verdict.trace_ids and series[0] in _WITH_EXEMPLARS:
                         # Of a histogram's bucket, what was observed; of a counter, what was added.
@@ -170,9 +150,9 @@ class Accumulated:
             self._unstored = {}
             self._in_flight += 1
             # From now on, not only from `apply`: what the next plans add to these releases goes where they went.
+            self._names.hide(displaced)
             for service, release in displaced:
-                self._open[service].remove(release)
-                gone = {("service_name", service), ("release", release)}
+                gone = {(SERVICE, service), (RELEASE, release)}
                 self._opened = {labels for labels in self._opened if not gone <= set(labels)}
             totals = dict(first)
             for series, value in added.items():
@@ -196,15 +176,13 @@ class Accumulated:
                 if _GONE in series[1]:
                     self._hidden.add(series)
             for service, release in plan.displaced:
-                self._hidden.add(RELEASE_SEEN.series({"service_name": service, "release": release}))
+                self._hidden.add(RELEASE_SEEN.series({SERVICE: service, RELEASE: release}))
             for series in plan.forgotten:
                 self._values.pop(series, None)
                 self._fresh.pop(series, None)
                 self._exemplars.pop(series, None)
                 self._hidden.discard(series)
-                if series[0] == RELEASE_SEEN.sample:
-                    labels = dict(series[1])
-                    self._known[labels["service_name"]].pop(labels["release"], None)
+                self._names.forget(series)
             self._exemplars.update(plan.exemplars)
             self._in_flight -= 1
 
@@ -212,8 +190,7 @@ class Accumulated:
         """Takes a plan back whose settlement was not written."""
         with self._lock:
             self._unstored = {**plan.first, **self._unstored}
-            for service, release in reversed(plan.displaced):
-                self._open[service].insert(0, release)
+            self._names.show_again(plan.displaced)
             self._in_flight -= 1
 
     def snapshot(self, *, now_ns: int) -> Snapshot:
@@ -239,32 +216,9 @@ class Accumulated:
         with self._lock:
             found: dict[Series, float] = {}
             for series, value in counting.recount(runs).items():
-                placed = self._placed(series, ())
+                placed = self._names.placed(series)
                 found[placed] = found.get(placed, 0.0) + value
             return counting.net(found)
-
-    def _remember(self) -> None:
-        """Learns from the stored series which names have been taken."""
-        for series, value in self._values.items():
-            labels = dict(series[1])
-            service = labels.get("service_name")
-            if service is None:
-                continue
-            if service not in (NONE, OTHER):
-                self._services.add(service)
-            for label, taken in (("agent", self._agents), ("tool", self._tools)):
-                if labels.get(label, NONE) not in (NONE, OTHER):
-                    taken.setdefault(service, set()).add(labels[label])
-            if series[0] == RELEASE_SEEN.sample:
-                self._known.setdefault(service, {})[labels["release"]] = value
-        for service, known in self._known.items():
-            newest = sorted(known, key=lambda release: (known[release], release))[-self._caps.releases :]
-            self._open[service] = newest
-        for series in self._values:
-            labels = dict(series[1])
-            release = labels.get("release", NONE)
-            if release not in (NONE, OLD, OTHER) and release not in self._open.get(labels["service_name"], ()):
-                self._hidden.add(series)
 
     def _labelled(self, before: JudgedRun | None, after: JudgedRun | None, now_ns: int) -> JudgedRun | None:
         if after is None:
@@ -273,28 +227,10 @@ class Accumulated:
         # What has the same names stays where it was counted, also where its release has become an old one.
         if before is not None and counting.run_labels(before.verdict) == counting.run_labels(after.verdict):
             return msgspec.structs.replace(after, labels=before.labels, backfill=backfill)
-        names = dict(counting.run_labels(after.verdict))
-        service = _capped(names["service_name"], self._services, self._caps.services)
-        names["service_name"] = service
-        names["agent"] = _capped(names["agent"], self._agents.setdefault(service, set()), self._caps.agents)
-        # Old runs have no release in their metrics: none of theirs displaces a newer one.
-        names["release"] = NONE if backfill else self._release(service, names["release"], now_ns)
-        return msgspec.structs.replace(after, labels=tuple(sorted(names.items())), backfill=backfill)
-
-    def _release(self, service: str, release: str, now_ns: int) -> str:
-        """The label of a release; one that is new is shown from now on."""
-        if release == NONE:
-            return NONE
-        opened, known = self._open.setdefault(service, []), self._known.setdefault(service, {})
-        if release in opened:
-            return release
-        if service == OTHER or release in known or len(opened) >= self._caps.releases + self._caps.releases_waiting:
-            return OLD
-        opened.append(release)
-        # Later than all before, whatever the clock does: the order of restarts is this one.
-        known[release] = max([now_ns / 1e9, *(at + 1e-3 for at in known.values())])
-        self._show(RELEASE_SEEN.series({"service_name": service, "release": release}), known[release])
-        return release
+        labels = self._names.labels_of(dict(counting.run_labels(after.verdict)), backfill=backfill, now_ns=now_ns)
+        for series, value in self._names.opened().items():
+            self._show(series, value)
+        return msgspec.structs.replace(after, labels=labels, backfill=backfill)
 
     def _show(self, series: Series, value: float) -> None:
         self._values[series] = self._unstored[series] = value
@@ -319,55 +255,19 @@ class Accumulated:
             return True
         return all(now_ns - self._fresh.get(series, now_ns - self._wait_ns) >= self._wait_ns for series in added)
 
-    def _surplus(self) -> Iterable[tuple[str, str]]:
-        for service, releases in self._open.items():
-            for release in releases[: max(0, len(releases) - self._caps.releases)]:
-                yield service, release
-
-    def _placed(self, series: Series, displaced: Sequence[tuple[str, str]]) -> Series:
-        """A series with the names of tools capped, and of a release that is out of sight with `GONE` in its place."""
-        name, labels = series
-        named = dict(labels)
-        service, release = named.get("service_name", NONE), named.get("release", NONE)
-        out_of_sight = release not in (NONE, OLD) and (
-            (service, release) in displaced or release not in self._open.get(service, ())
-        )
-        if "tool" not in named and not out_of_sight:
-            return series
-        if "tool" in named:
-            named["tool"] = _capped(named["tool"], self._tools.setdefault(service, set()), self._caps.tools)
-        if out_of_sight:
-            named["release"] = GONE
-        return name, tuple(sorted(named.items()))
-
-    def _moved(self, displaced: Sequence[tuple[str, str]], added: dict[Series, float]) -> set[Series]:
+    def _moved(self, displaced: Sequence[Release], added: dict[Series, float]) -> set[Series]:
         """Adds to `added` what goes out of sight; returns the series that go."""
         gone: set[Series] = set()
         if not displaced:
             return gone
         for series, value in self._values.items():
             labels = dict(series[1])
-            if series[0] == RELEASE_SEEN.sample or (labels.get("service_name"), labels.get("release")) not in displaced:
+            if series[0] == RELEASE_SEEN.sample or (labels.get(SERVICE), labels.get(RELEASE)) not in displaced:
                 continue
             gone.add(series)
             if value:
-                labels["release"] = GONE
+                labels[RELEASE] = GONE
                 moved = series[0], tuple(sorted(labels.items()))
                 added[moved] = added.get(moved, 0.0) + value
-        for service in {service for service, _ in displaced}:
-            known = self._known[service]
-            oldest = sorted(known, key=lambda release: (known[release], release))
-            gone.update(
-                RELEASE_SEEN.series({"service_name": service, "release": release})
-                for release in oldest[: max(0, len(known) - self._caps.releases_remembered)]
-            )
+        gone.update(self._names.too_old({service for service, _ in displaced}))
         return gone
-
-
-def _capped(name: str, taken: set[str], cap: int) -> str:
-    if name in (NONE, OTHER) or name in taken:
-        return name
-    if len(taken) >= cap:
-        return OTHER
-    taken.add(name)
-    return name

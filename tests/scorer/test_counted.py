@@ -123,7 +123,7 @@ def test_the_first_loop_is_seen_from_zero(tmp_path: Path) -> None:
 def test_any_delivery_nets_to_the_same(
     tmp_path_factory: pytest.TempPathFactory, seed: int, copies: int, requests: int
 ) -> None:
-    """Captures cut into requests at random, repeated, judged and begun anew in between: one net, on disk and in memory."""
+    """Captures cut into requests at random, repeated, judged and begun anew in between: one net, wherever one looks."""
     rules, chance = policy.default(), random.Random(seed)
     spans = [item for path in CAPTURES for item in items_of(path) if isinstance(item, Span)]
     clean = Scorer(tmp_path_factory.mktemp("clean"), rules)

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_loopguard.model import RunOutcome
+from otel_loopguard.scorer.label_names import Caps
 from otel_loopguard.scorer.metrics import METRIC_OF, RELEASE_SEEN, Shape
 from otel_loopguard.scorer.records import JudgedRun, Series, Totals
-from otel_loopguard.scorer.totals import Accumulated, Caps, Exemplar, Plan
+from otel_loopguard.scorer.totals import Accumulated, Exemplar, Plan
 from tests.scorer.judged import NOW_NS, SECOND, TRACE, finding, judged, revised, runs
 
 SMALL = Caps(services=2, agents=1, tools=2, releases=2, releases_waiting=1, releases_remembered=4)
