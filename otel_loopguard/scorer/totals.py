@@ -23,11 +23,10 @@ Pairs: TypeAlias = Sequence[tuple[JudgedRun | None, JudgedRun | None]]
 
 WAIT_NS: Final = 60 * 10**9
 """How long a first verdict waits at most for its zeros to be scraped; Prometheus asks every minute by default."""
-_GONE: Final = (RELEASE, GONE)
 SCRAPER_GONE_NS: Final = 300 * 10**9
 """Nobody who scrapes is waited for after nobody has come for so long."""
 
-
+_GONE: Final = (RELEASE, GONE)
 _WITH_EXEMPLARS: Final = frozenset(
     name
     for name, metric in METRIC_OF.items()
@@ -45,7 +44,7 @@ class Exemplar(msgspec.Struct, frozen=True, gc=False):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What one settlement does to the totals; either `Totals.apply` or `Totals.abandon` follows where it is ready."""
+    """What one settlement does to the totals; where it is ready, `apply` or `abandon` follows."""
 
     ready: bool
     """False: ask again later, as somebody has to see the zeros first; there is nothing to undo."""
@@ -237,7 +236,7 @@ class Accumulated:
 
     def _open_zeros(self, run: JudgedRun, now_ns: int) -> None:
         """With the first run of a label set, shows at 0 what its runs may count in."""
-        if run.backfill or run.labels in self._opened:
+        if run.backfill or run.labels in self._opened or not self._names.is_shown(dict(run.labels)):
             return
         for series in counting.zeros(run.labels):
             self._open_series(series, now_ns)
@@ -253,7 +252,8 @@ class Accumulated:
         last = self._began_ns + self._wait_ns if self._seen_ns is None else self._seen_ns + SCRAPER_GONE_NS
         if now_ns >= last:
             return True
-        return all(now_ns - self._fresh.get(series, now_ns - self._wait_ns) >= self._wait_ns for series in added)
+        # What was opened later than now was so before the clock was set back.
+        return not any(0 <= now_ns - self._fresh[one] < self._wait_ns for one in added if one in self._fresh)
 
     def _moved(self, displaced: Sequence[Release], added: dict[Series, float]) -> set[Series]:
         """Adds to `added` what goes out of sight; returns the series that go."""
