@@ -76,6 +76,8 @@ def used_bytes(db: sqlite3.Connection) -> int:
 def give_back(db: sqlite3.Connection, max_bytes: int) -> bool:
     """Gives some free pages back to the disk, where many are free or the file is larger than `max_bytes`.
 
+    Must not be called in a transaction: it makes one.
+
     Returns:
         Whether there are more to be given back.
     """
@@ -84,7 +86,8 @@ def give_back(db: sqlite3.Connection, max_bytes: int) -> bool:
     surplus = free - spare
     if surplus <= 0:
         return False
-    db.execute(f"PRAGMA incremental_vacuum({min(surplus, VACUUM_PAGES)})").fetchall()
+    # A script is stepped to its end; a statement without columns is stepped once, which gives one page.
+    db.executescript(f"PRAGMA incremental_vacuum({min(surplus, VACUUM_PAGES)})")
     return surplus > VACUUM_PAGES
 
 

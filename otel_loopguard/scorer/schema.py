@@ -63,10 +63,13 @@ def connect_writer(file: Path, *, max_pages: int | None = None) -> sqlite3.Conne
     """
     db = _connect(file, _CACHE_KIB)
     try:
-        # The first two settle a database that is being begun and say nothing to one that stands.
-        db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        db.execute("PRAGMA journal_mode = WAL")
+        # Each of these writes to the file: what is not ours stays as it is.
+        if not db.execute("PRAGMA page_count").fetchone()[0]:
+            db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            db.execute("PRAGMA journal_mode = WAL")
+        elif db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+            db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         db.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * PAGE_BYTES}")
@@ -108,14 +111,11 @@ def prepare(db: sqlite3.Connection, file: Path, *, complete: bool) -> None:
         StoreError: it is of another program, newer than this version, lost its tables, or cannot be migrated.
         sqlite3.Error: it cannot be read or written.
     """
-    mode = db.execute("PRAGMA journal_mode").fetchone()[0]
-    if mode != "wal":
-        message = f"the database {file} cannot be shared by threads on its disk: put the data folder on a local disk"
-        raise StoreError(message)
     if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         if complete:
             message = f"the database {file} has lost its tables: {WAY_ON}"
             raise StoreError(message)
+        _check_log(db.execute("PRAGMA journal_mode = WAL"), file)
         _run(db, _SCHEMA, VERSION)
         # Into the main file at once: a log whose database is empty counts for nothing.
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -123,7 +123,14 @@ def prepare(db: sqlite3.Connection, file: Path, *, complete: bool) -> None:
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         message = f"{file} is a database of another program: give another folder with --data"
         raise StoreError(message)
+    _check_log(db.execute("PRAGMA journal_mode"), file)
     migrate(db, file, MIGRATIONS)
+
+
+def _check_log(mode: sqlite3.Cursor, file: Path) -> None:
+    if mode.fetchone()[0] != "wal":
+        message = f"the database {file} cannot be shared by threads on its disk: put the data folder on a local disk"
+        raise StoreError(message)
 
 
 def migrate(db: sqlite3.Connection, file: Path, migrations: Mapping[int, str], version: int = VERSION) -> None:

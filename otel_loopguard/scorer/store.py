@@ -175,7 +175,7 @@ class Store:
                 groups, runs = self._writer.put(take).result()
                 counts[reason.value] += runs
         give_back = partial(retention.give_back, max_bytes=max_bytes)
-        while self._writer.put(give_back).result():
+        while self._writer.put(give_back, alone=True).result():
             pass
         # The file becomes smaller when the log is written back to it.
         self._writer.put(lambda db: db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone(), alone=True).result()
@@ -199,9 +199,14 @@ class Store:
             "FROM pending WHERE row > ? ORDER BY row LIMIT ?"
         )
         after = 0
-        while rows := self._readers.all(query, (after, _PENDING_AT_ONCE)):
-            after = rows[-1][0]
-            yield from map(settling.read_pending, rows)
+        while True:
+            with self._readers.one() as db:
+                rows = db.execute(query, (after, _PENDING_AT_ONCE)).fetchall()
+                found = [settling.read_pending(row) for row in rows]
+            if not found:
+                return
+            yield from found
+            after = found[-1].row
 
     def read(self, rows: Sequence[int]) -> list[bytes]:
         """Returns the facts of rows, in their order.
@@ -244,12 +249,13 @@ class Store:
 
     def totals(self) -> dict[Series, float]:
         """Returns all totals."""
-        return settling.read_totals(self._readers.all("SELECT name, labels, value FROM total"))
+        with self._readers.one() as db:
+            return settling.read_totals(db.execute("SELECT name, labels, value FROM total").fetchall())
 
     def run(self, run_id: str) -> JudgedRun | None:
         """Returns one run; None where it is not known."""
-        found = self._readers.all("SELECT record FROM run WHERE run_id = ?", (run_id,))
-        return settling.decode_run(found[0][0]) if found else None
+        found = self._decoded("SELECT 0, record FROM run WHERE run_id = ?", (run_id,))
+        return found[0][1] if found else None
 
     def runs(
         self,
@@ -286,8 +292,8 @@ class Store:
             given["(judged_ns, run_id) < (?, ?)"] = before
             values += before
         where = " AND ".join(given) or "TRUE"
-        query = f"SELECT record FROM run WHERE {where} ORDER BY judged_ns DESC, run_id DESC LIMIT ?"  # noqa: S608 - fixed tests
-        return [settling.decode_run(record) for (record,) in self._readers.all(query, (*values, limit))]
+        query = f"SELECT 0, record FROM run WHERE {where} ORDER BY judged_ns DESC, run_id DESC LIMIT ?"  # noqa: S608 - fixed tests
+        return [run for _, run in self._decoded(query, (*values, limit))]
 
     def outbox(self, sink: str, limit: int) -> list[tuple[int, JudgedRun]]:
         """Returns runs that a sink has not had, in the order in which they were judged, with their positions.
@@ -298,7 +304,13 @@ class Store:
             "SELECT position, record FROM run WHERE position > "
             "coalesce((SELECT position FROM sink WHERE name = ?), 0) ORDER BY position LIMIT ?"
         )
-        return [(position, settling.decode_run(record)) for position, record in self._readers.all(query, (sink, limit))]
+        return self._decoded(query, (sink, limit))
+
+    def _decoded(self, query: str, values: Sequence[Any]) -> list[tuple[int, JudgedRun]]:
+        with self._readers.one() as db:
+            return [
+                (position, settling.decode_run(record)) for position, record in db.execute(query, values).fetchall()
+            ]
 
     def backlog(self, sink: str) -> int:
         """Returns how many runs a sink has not had."""

@@ -7,20 +7,17 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from otel_loopguard.errors import StaleError, StoreError
 from otel_loopguard.model import RunOutcome, TerminationReason
-from otel_loopguard.scorer.records import Arrival, Pending, Refusal, RefusedError, Settlement
+from otel_loopguard.scorer.records import Arrival, Pending, Refusal, RefusedError
 from otel_loopguard.scorer.store import Store
 from tests.captures.summary import POLICY, SPANS
 from tests.replaying import items_of, replay_items
-from tests.scorer.storing import arrival, judged
-
-SERIES = ("runs_total", (("outcome", "clean"),))
+from tests.scorer.storing import SERIES, arrival, judged, settled
 
 
 @pytest.fixture
@@ -29,21 +26,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made = Store(tmp_path / "data")
     yield made
     made.close()
-
-
-def settlement(store: Store, rows: tuple[int, ...], *run_ids: str, **more: Any) -> Settlement:
-    """A settlement of rows in a new group, whose names are its runs' ids."""
-    fields: dict[str, Any] = {
-        "group": store.next_group(),
-        "rows": rows,
-        "names": tuple(f"r:{run_id}" for run_id in run_ids),
-        "facts": b"of the group",
-        "spans": 3 * len(rows),
-        "runs": tuple(judged(run_id) for run_id in run_ids),
-        "totals": {SERIES: len(run_ids)},
-        "judged_ns": 1,
-    }
-    return Settlement(**(fields | more))
 
 
 # --- arrivals ---------------------------------------------------------------------------------------------
@@ -183,7 +165,7 @@ def test_many_rows_come_back_in_order(store: Store) -> None:
     rows = store.append([arrival(number) for number in range(25_000)]).result()
     found = store.pending()
     first = [next(found) for _ in range(10_000)]
-    store.settle(settlement(store, rows[:15_000], "a")).result()
+    store.settle(settled(store, rows[:15_000], "a")).result()
     rest = [one.row for one in found]
     assert list(rows[:10_000]) == [one.row for one in first]
     assert list(rows[15_000:]) == rest
@@ -195,7 +177,7 @@ def test_many_rows_come_back_in_order(store: Store) -> None:
 def test_a_settlement_reads_back(store: Store) -> None:
     """Rows out, group in, runs, totals: all after one commit."""
     rows = store.append([arrival(1), arrival(2), arrival(3)]).result()
-    written = settlement(store, rows[::2], "a", "b", facts=b"both", totals={SERIES: 2, ("ms", ()): 0.5})
+    written = settled(store, rows[::2], "a", "b", facts=b"both", totals={SERIES: 2, ("ms", ()): 0.5})
     before = store.counts.commits
     store.settle(written).result()
     assert 1 == store.counts.commits - before
@@ -219,9 +201,9 @@ def test_a_settlement_reads_back(store: Store) -> None:
 def test_rows_are_settled_once(store: Store, rows: tuple[int, ...]) -> None:
     """A settlement with a row that is gone, never was, or is named twice changes nothing."""
     store.append([arrival(1), arrival(2)]).result()
-    store.settle(settlement(store, (1,), "a")).result()
+    store.settle(settled(store, (1,), "a")).result()
     with pytest.raises(StaleError):
-        store.settle(settlement(store, rows, "b", totals={SERIES: 5, ("more", ()): 1})).result()
+        store.settle(settled(store, rows, "b", totals={SERIES: 5, ("more", ()): 1})).result()
     assert [2] == [one.row for one in store.pending()]
     assert ({SERIES: 1}, None, []) == (store.totals(), store.run("b"), store.groups_with({"r:b"}))
 
@@ -229,7 +211,7 @@ def test_rows_are_settled_once(store: Store, rows: tuple[int, ...]) -> None:
 def test_a_stale_settlement_fails_alone(store: Store) -> None:
     """Others that are committed with it stand, before it and after it."""
     store.append([arrival(number) for number in range(3)]).result()
-    written = [settlement(store, rows, name) for rows, name in (((1,), "a"), ((1, 2), "b"), ((2,), "c"))]
+    written = [settled(store, rows, name) for rows, name in (((1,), "a"), ((1, 2), "b"), ((2,), "c"))]
     futures = [store.settle(one) for one in written]
     assert [None, StaleError, None] == [type(error) if (error := one.exception()) else None for one in futures]
     assert ({SERIES: 2}, [3]) == (store.totals(), [one.row for one in store.pending()])
@@ -238,12 +220,12 @@ def test_a_stale_settlement_fails_alone(store: Store) -> None:
 def test_late_spans_revise_a_group(store: Store) -> None:
     """The old group goes with its names; its runs stay, are revised or withdrawn; a new one comes."""
     rows = store.append([arrival(1), arrival(2), arrival(3)]).result()
-    first, other = settlement(store, rows[:1], "stays", "goes", "changes"), settlement(store, rows[1:2], "joins")
+    first, other = settled(store, rows[:1], "stays", "goes", "changes"), settled(store, rows[1:2], "joins")
     store.settle(first).result()
     store.settle(other).result()
     revised = judged("changes", revision=2, outcome=RunOutcome.LOOP)
     more = {"merged": (first.group, other.group), "withdrawn": ("goes",), "runs": (revised,), "names": ("r:all",)}
-    merged = settlement(store, rows[2:], **more)
+    merged = settled(store, rows[2:], **more)
     store.settle(merged).result()
     assert [] == store.groups_with({"r:stays", "r:joins", "r:changes", "r:goes"})
     (group,) = store.groups_with({"r:all"})
@@ -257,9 +239,9 @@ def test_late_spans_revise_a_group(store: Store) -> None:
 def test_a_group_may_keep_its_number(store: Store) -> None:
     """Where it merges itself."""
     rows = store.append([arrival(1), arrival(2)]).result()
-    first = settlement(store, rows[:1], "a", "b")
+    first = settled(store, rows[:1], "a", "b")
     store.settle(first).result()
-    store.settle(settlement(store, rows[1:], group=first.group, merged=(first.group,), names=("r:a",))).result()
+    store.settle(settled(store, rows[1:], group=first.group, merged=(first.group,), names=("r:a",))).result()
     assert [] == store.groups_with({"r:b"})
     assert [(first.group, ("a", "b"))] == [
         (group.group, tuple(run.run_id for run in group.runs)) for group in store.groups_with({"r:a"})
@@ -269,7 +251,7 @@ def test_a_group_may_keep_its_number(store: Store) -> None:
 def test_what_changed_meanwhile_is_not_settled(store: Store) -> None:
     """A number that is taken, a merged group that is gone, a run that is not the group's: nothing is written."""
     rows = store.append([arrival(1), arrival(2), arrival(3)]).result()
-    first, other = settlement(store, rows[:1], "a"), settlement(store, rows[1:2], "b")
+    first, other = settled(store, rows[:1], "a"), settled(store, rows[1:2], "b")
     store.settle(first).result()
     store.settle(other).result()
     state = (store.totals(), store.groups_with({"r:a", "r:b"}), list(store.pending()))
@@ -283,14 +265,14 @@ def test_what_changed_meanwhile_is_not_settled(store: Store) -> None:
         {"runs": (judged("a", revision=2),)},
     ):
         with pytest.raises(StaleError):
-            store.settle(settlement(store, rows[2:], **more)).result()
+            store.settle(settled(store, rows[2:], **more)).result()
         assert state == (store.totals(), store.groups_with({"r:a", "r:b"}), list(store.pending()))
 
 
 def test_a_group_without_runs_is_kept(store: Store) -> None:
     """Spans that tell nothing of a run stay findable by their trace."""
     rows = store.append([arrival(1)]).result()
-    store.settle(settlement(store, rows, names=("0" * 31 + "1",))).result()
+    store.settle(settled(store, rows, names=("0" * 31 + "1",))).result()
     assert [()] == [group.runs for group in store.groups_with({"0" * 31 + "1"})]
 
 
@@ -298,21 +280,21 @@ def test_totals_add_up(store: Store) -> None:
     """Whole numbers stay whole, parts are added, labels keep series apart; a huge number becomes a float."""
     labels = (("release", "1"), ("tool", 'a"b\\é'))
     for value in (1, 2, 0.25):
-        store.settle(settlement(store, (), totals={("n", ()): 2, ("n", labels): value, ("big", ()): 2**70})).result()
+        store.settle(settled(store, (), totals={("n", ()): 2, ("n", labels): value, ("big", ()): 2**70})).result()
     assert {("n", ()): 6, ("n", labels): 3.25, ("big", ()): 3.0 * 2**70} == store.totals()
     assert isinstance(store.totals()["n", ()], int)
     for value in (float("nan"), float("inf")):
         with pytest.raises(StoreError):
-            store.settle(settlement(store, (), totals={("n", ()): value})).result()
+            store.settle(settled(store, (), totals={("n", ()): value})).result()
     assert 6 == store.totals()["n", ()]
 
 
 def test_totals_are_dropped_after_the_additions(store: Store) -> None:
     """What a settlement forgets is gone, also what it added to that; a series never known is no fault."""
     old, kept = (("release", "1"),), (("release", "2"),)
-    store.settle(settlement(store, (), totals={("n", old): 1, ("n", kept): 1})).result()
+    store.settle(settled(store, (), totals={("n", old): 1, ("n", kept): 1})).result()
     forgotten = (("n", old), ("m", old))
-    store.settle(settlement(store, (), totals={("n", old): 1, ("n", kept): 1}, forgotten=forgotten)).result()
+    store.settle(settled(store, (), totals={("n", old): 1, ("n", kept): 1}, forgotten=forgotten)).result()
     assert {("n", kept): 2} == store.totals()
 
 
@@ -331,7 +313,7 @@ def test_every_captured_verdict_reads_back(store: Store) -> None:
         f"{number}": msgspec.structs.replace(judged(f"{number}"), verdict=report.verdict, tools={"t": number})
         for number, report in enumerate(reports)
     }
-    store.settle(settlement(store, (), runs=tuple(runs.values()))).result()
+    store.settle(settled(store, (), runs=tuple(runs.values()))).result()
     assert runs == {run_id: store.run(run_id) for run_id in runs}
     assert {TerminationReason.UNKNOWN} < {run.verdict.termination_reason for run in runs.values()}
 
@@ -350,7 +332,7 @@ def test_runs_are_found_by_filters(store: Store) -> None:
         )
         for number in range(40)
     ]
-    store.settle(settlement(store, (), runs=tuple(runs))).result()
+    store.settle(settled(store, (), runs=tuple(runs))).result()
     newest = runs[::-1]
     assert newest == store.runs()
     assert newest[:3] == store.runs(limit=3)
@@ -372,7 +354,7 @@ def test_runs_are_found_by_filters(store: Store) -> None:
 
 def test_each_sink_gets_each_run_until_it_had_it(store: Store) -> None:
     """In order of judging, at least once, each sink by its own cursor, which never goes back."""
-    store.settle(settlement(store, (), "a", "b", "c")).result()
+    store.settle(settled(store, (), "a", "b", "c")).result()
     positions, runs = zip(*store.outbox("file", 2), strict=True)
     assert ["a", "b"] == [run.run_id for run in runs]
     assert positions == tuple(position for position, _ in store.outbox("file", 2))
@@ -385,16 +367,16 @@ def test_each_sink_gets_each_run_until_it_had_it(store: Store) -> None:
 
 def test_a_revision_comes_again_and_what_is_withdrawn_does_not(store: Store) -> None:
     """A sink gets the newest revision of a run, once; also after the last one was gone and the store opened again."""
-    first = settlement(store, (), "a", "b", "c")
+    first = settled(store, (), "a", "b", "c")
     store.settle(first).result()
     store.sent("file", store.outbox("file", 9)[-1][0])
     more = {"merged": (first.group,), "runs": (judged("a", revision=2),), "withdrawn": ("b",)}
-    second = settlement(store, (), **more)
+    second = settled(store, (), **more)
     store.settle(second).result()
     assert [("a", 2)] == [(run.run_id, run.verdict.revision) for _, run in store.outbox("file", 9)]
     assert ["c", "a"] == [run.run_id for _, run in store.outbox("new", 9)]
     store.sent("file", store.outbox("file", 9)[-1][0])
-    store.settle(settlement(store, (), merged=(second.group,), withdrawn=("a", "c"))).result()
+    store.settle(settled(store, (), merged=(second.group,), withdrawn=("a", "c"))).result()
 
 
 # --- opening again ----------------------------------------------------------------------------------------
@@ -404,17 +386,17 @@ def test_all_is_there_after_opening_again(tmp_path: Path) -> None:
     """Also the numbers that were used and are gone: none comes twice."""
     store = Store(tmp_path)
     rows = store.append([arrival(1), arrival(2)]).result()
-    first = settlement(store, rows, "a")
+    first = settled(store, rows, "a")
     store.settle(first).result()
     (position,) = [position for position, _ in store.outbox("file", 9)]
     store.sent("file", position)
-    store.settle(settlement(store, (), group=first.group, merged=(first.group,), withdrawn=("a",))).result()
+    store.settle(settled(store, (), group=first.group, merged=(first.group,), withdrawn=("a",))).result()
     store.evict(before_ns=10, max_bytes=10**9)
     store.close()
     store = Store(tmp_path)
     assert (3,) == store.append([arrival(3)]).result()
     assert first.group < store.next_group()
-    store.settle(settlement(store, (3,), "b")).result()
+    store.settle(settled(store, (3,), "b")).result()
     ((newest, run),) = store.outbox("file", 9)
     assert ("b", True) == (run.run_id, newest > position)
     assert {SERIES: 2} == store.totals()
@@ -430,7 +412,7 @@ def test_a_closed_store_refuses(tmp_path: Path) -> None:
     assert [(number + 1,) for number in range(20)] == [future.result() for future in waiting]
     acts = (
         lambda: store.append([arrival(1)]),
-        lambda: store.settle(settlement(store, ())),
+        lambda: store.settle(settled(store, ())),
         lambda: store.sent("file", 1),
     )
     for act in acts:
@@ -461,7 +443,7 @@ def test_all_files_are_the_owners_alone(tmp_path: Path) -> None:
 def test_a_backup_while_running_opens(store: Store, tmp_path: Path) -> None:
     """It has what was acknowledged before it began, and the store goes on meanwhile and after."""
     rows = store.append([arrival(number) for number in range(2000)]).result()
-    store.settle(settlement(store, rows[:5], "a")).result()
+    store.settle(settled(store, rows[:5], "a")).result()
     stop = threading.Event()
 
     def send() -> None:
