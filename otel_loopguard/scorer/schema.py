@@ -20,8 +20,9 @@ MIGRATIONS: Final[dict[int, str]] = {}
 APPLICATION_ID: Final = 0x4C475343
 """Marks the file as ours; also `file` shows it."""
 PAGE_BYTES: Final = 8192
-CHECKPOINT_PAGES: Final = 2048
-"""16 MiB: with less, pages are written twice for fewer commits; with more, what one commit waits for grows."""
+CHECKPOINT_PAGES: Final = 512
+"""4 MiB. Commits wait while the log is copied back: at 60,000 spans a second 99 of 100 answers came within 38 ms with
+4 MiB and within 91 ms with 16 MiB (`bench_store`, a busy machine)."""
 WAY_ON: Final = "restore the folder from a backup, or move it away to begin with an empty one"
 _CACHE_KIB: Final = 32_768
 _READER_CACHE_KIB: Final = 4_096

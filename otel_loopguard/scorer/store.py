@@ -157,7 +157,7 @@ class Store:
 
         Args:
             before_ns: groups judged before this go.
-            max_bytes: more go while the database holds more; the log beside it, some 16 MiB, is not counted.
+            max_bytes: more go while the database holds more; the log beside it, some 4 to 12 MiB, is not counted.
 
         Returns:
             Runs that went, by `Eviction`.
