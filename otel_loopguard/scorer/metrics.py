@@ -266,17 +266,23 @@ RECEIVED_SPANS: Final = _health("received_spans", "Spans that were acknowledged:
 REJECTED_SPANS: Final = _health("rejected_spans", "Spans that were refused inside a request that was taken.", "reason")
 MENDED_SPANS: Final = _health("mended_spans", "Spans that were kept without a part that cannot be read.", "reason")
 COMMITS: Final = _health("commits", "Transactions on disk.")
+FAILED_COMMITS: Final = _health("failed_commits", "Transactions that the disk did not take.")
 WAITING_BYTES: Final = _health("waiting_bytes", "What waits to be written.", shape=Shape.GAUGE, unit=Unit.BYTES)
 DATA_BYTES: Final = _health("data_bytes", "Size of the data folder.", shape=Shape.GAUGE, unit=Unit.BYTES)
 OPEN_GROUPS: Final = _health("open_groups", "Groups of traces that are not judged yet.", shape=Shape.GAUGE)
 OPEN_SPANS: Final = _health("open_spans", "Their spans.", shape=Shape.GAUGE)
-OLDEST_OPEN: Final = _health("oldest_open_seconds", "Age of the oldest of them.", shape=Shape.GAUGE, unit=Unit.SECONDS)
+JUDGING_LAG: Final = _health(
+    "judging_lag_seconds",
+    "How long the group that is due the longest has been so.",
+    shape=Shape.GAUGE,
+    unit=Unit.SECONDS,
+)
+FAILED_SETTLEMENTS: Final = _health("failed_settlements", "Judged groups that were not written, and are judged again.")
 EVICTED_RUNS: Final = _health("evicted_runs", "Judged runs that were deleted; the totals keep them.", "reason")
 BACKLOG: Final = _health("outbox_verdicts", "Verdicts not sent yet.", "sink", shape=Shape.GAUGE)
 SENT: Final = _health("sent_verdicts", "Verdicts that were sent.", "sink")
 SEND_FAILURES: Final = _health("send_failures", "Sendings that failed and are repeated.", "reason", "sink")
 SEND_REJECTED: Final = _health("rejected_verdicts", "Verdicts that a sink will never take.", "sink")
-SERIES: Final = _health("series", "Series of the totals that are shown.", shape=Shape.GAUGE)
 BUILD: Final = _health("build_info", "Always 1.", "version", shape=Shape.GAUGE)
 
 _LISTED: Final = (
@@ -310,17 +316,18 @@ _LISTED: Final = (
     REJECTED_SPANS,
     MENDED_SPANS,
     COMMITS,
+    FAILED_COMMITS,
     WAITING_BYTES,
     DATA_BYTES,
     OPEN_GROUPS,
     OPEN_SPANS,
-    OLDEST_OPEN,
+    JUDGING_LAG,
+    FAILED_SETTLEMENTS,
     EVICTED_RUNS,
     BACKLOG,
     SENT,
     SEND_FAILURES,
     SEND_REJECTED,
-    SERIES,
     BUILD,
 )
 

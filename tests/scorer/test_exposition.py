@@ -120,7 +120,9 @@ def test_any_text_survives_as_a_label(form: TextFormat, name: str) -> None:
 @given(value=st.floats())
 def test_any_number_survives(form: TextFormat, value: float) -> None:
     """Every float comes back as it was."""
-    (found,) = samples(form, Snapshot(values={}, exemplars={}, time_ns=0, start_ns=0), {metrics.SERIES.series(): value})
+    (found,) = samples(
+        form, Snapshot(values={}, exemplars={}, time_ns=0, start_ns=0), {metrics.WAITING_BYTES.series(): value}
+    )
     assert repr(value + 0.0) == repr(found.value + 0.0)
 
 

@@ -18,7 +18,7 @@ from tests.scorer.judged import NOW_NS, SECOND, TRACE, finding, judged
 from tests.scorer.receiving import Answer, Receiver, receiving, values
 
 RESOURCE = {"service.name": "otel-loopguard", "service.instance.id": "one"}
-HEALTH = {metrics.SENT.series({"sink": "file"}): 12.0, metrics.OLDEST_OPEN.series(): 1.5}
+HEALTH = {metrics.SENT.series({"sink": "file"}): 12.0, metrics.JUDGING_LAG.series(): 1.5}
 LATER_NS = NOW_NS + 10 * SECOND
 
 
