@@ -22,11 +22,11 @@ import zstandard
 from otel_loopguard.errors import StaleError, StoreError
 from otel_loopguard.model import RunOutcome
 from otel_loopguard.scorer import retention, settling
-from otel_loopguard.scorer.folder import DataFolder
+from otel_loopguard.scorer.folder import WAL, DataFolder
 from otel_loopguard.scorer.readers import Readers, database_faults
 from otel_loopguard.scorer.records import Arrival, JudgedRun, Pending, Series, Settlement, StoredGroup
 from otel_loopguard.scorer.retention import Eviction
-from otel_loopguard.scorer.schema import connect_writer, last_number, prepare
+from otel_loopguard.scorer.schema import connect_writer, empty_log, last_number, prepare
 from otel_loopguard.scorer.writer import Writer, WriterCounts
 
 DEFAULT_MAX_WAITING_BYTES: Final = 64 * 2**20
@@ -90,7 +90,7 @@ class Store:
         except StoreError:
             self._folder.close()
             raise
-        self._writer = Writer(db, connect, max_waiting_bytes=max_waiting_bytes)
+        self._writer = Writer(db, connect, log=folder / WAL, max_waiting_bytes=max_waiting_bytes)
 
     @property
     def counts(self) -> WriterCounts:
@@ -157,7 +157,7 @@ class Store:
 
         Args:
             before_ns: groups judged before this go.
-            max_bytes: more go while the database holds more; the log beside it, some 4 to 12 MiB, is not counted.
+            max_bytes: more go while the database holds more; the log beside it, 4 to 16 MiB, is not counted.
 
         Returns:
             Runs that went, by `Eviction`.
@@ -177,8 +177,7 @@ class Store:
         give_back = partial(retention.give_back, max_bytes=max_bytes)
         while self._writer.put(give_back, alone=True).result():
             pass
-        # The file becomes smaller when the log is written back to it.
-        self._writer.put(lambda db: db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone(), alone=True).result()
+        self._writer.put(empty_log, alone=True).result()  # only then does the file become smaller
         return counts
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from threading import Condition, Thread
 from typing import Any, Final, TypeVar
 
@@ -20,6 +21,7 @@ import msgspec
 
 from otel_loopguard.errors import StoreError
 from otel_loopguard.scorer.records import Refusal, RefusedError
+from otel_loopguard.scorer.schema import LOG_BYTES, empty_log
 
 _T = TypeVar("_T")
 
@@ -64,17 +66,20 @@ class Writer:
     Args:
         db: the connection; the writer's from now on.
         connect: makes another one after a fault of the disk.
+        log: the write-ahead log.
         max_waiting_bytes: sizes of works that may wait.
 
     Thread safety: any thread puts.
     """
 
     def __init__(
-        self, db: sqlite3.Connection, connect: Callable[[], sqlite3.Connection], *, max_waiting_bytes: int
+        self, db: sqlite3.Connection, connect: Callable[[], sqlite3.Connection], *, log: Path, max_waiting_bytes: int
     ) -> None:
         self.counts = WriterCounts()
         self._db: sqlite3.Connection | None = db
         self._connect = connect
+        self._log = log
+        self._log_limit = LOG_BYTES
         self._max_waiting = max_waiting_bytes
         self._queue: deque[_Work] = deque()
         self._running: Sequence[_Work] = ()
@@ -128,6 +133,7 @@ class Writer:
         try:
             while works := self._take():
                 self._carry_out(works)
+                self._bound_log()
             self._ended = Refusal.STOPPING
         finally:  # also after a fault that nobody foresaw: nobody may wait for ever
             with self._changed:
@@ -171,6 +177,17 @@ class Writer:
                 _answer([work])
             else:
                 _refuse([work], refusal)
+
+    def _bound_log(self) -> None:
+        """Empties the log where readers, one after the other, have kept it from being used again."""
+        try:
+            if self._db is None or self._log.stat().st_size <= self._log_limit:
+                return
+            empty_log(self._db)
+            # Somebody who reads for long, such as a backup, is not waited for with each commit.
+            self._log_limit = max(LOG_BYTES, 2 * self._log.stat().st_size)
+        except (sqlite3.Error, OSError) as error:
+            _log.warning("the log of the scorer's database could not be emptied: %s", error)
 
     def _commit(self, works: Sequence[_Work]) -> Refusal | None:
         """Returns why nothing of the works was done; None where each was done or failed alone."""

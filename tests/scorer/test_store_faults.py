@@ -16,6 +16,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -171,7 +172,8 @@ def test_a_failing_disk_refuses_and_goes_on_by_itself(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_nobody_waits_for_a_writer_that_is_gone(tmp_path: Path) -> None:
     """After a fault that nobody foresaw everything is refused, what waits and what comes."""
-    writer = Writer(sqlite3.connect(tmp_path / "x", check_same_thread=False), lambda: None, max_waiting_bytes=1)  # type: ignore[arg-type,return-value]
+    connect = partial(sqlite3.connect, tmp_path / "x", check_same_thread=False)
+    writer = Writer(connect(), connect, log=tmp_path / WAL, max_waiting_bytes=1)
     held, go_on = threading.Event(), threading.Event()
 
     def fail(_: sqlite3.Connection) -> None:
