@@ -88,6 +88,8 @@ SYSTEM: Final = ("gen_ai.provider.name", "gen_ai.system")
 PROMPT: Final = "gen_ai.prompt"
 COMPLETION: Final = "gen_ai.completion"
 CHOICE_EVENT: Final = "gen_ai.choice"
+CHOICE_FINISH: Final = "finish_reason"
+"""On a choice event."""
 TOOL_MESSAGE_EVENT: Final = "gen_ai.tool.message"
 DETAILS_EVENT: Final = "gen_ai.client.inference.operation.details"
 SESSION_ID: Final = "session.id"

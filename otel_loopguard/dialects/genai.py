@@ -302,7 +302,7 @@ def _event_messages(span: Span) -> Iterator[Value]:
             yield from payload.as_list(attributes.get(attr.OUTPUT_MESSAGES))
             continue
         message = payload.parsed(payload.first(attributes, ("message", attr.COMPLETION, "content")))
-        finished = attributes.get("finish_reason")
+        finished = attributes.get(attr.CHOICE_FINISH)
         if isinstance(message, Mapping):
             yield {"message": message, "finish_reason": finished}
         else:
