@@ -53,7 +53,7 @@ def generated() -> str:
 
 
 def _filter() -> Iterator[str]:
-    yield "  # Spans of database clients: nothing that a verdict is made of lies below one. All others are kept: README, Filter."
+    yield "  # Spans of database clients: nothing that a verdict is made of lies below one. README: Filter."
     yield "  filter/databases:"
     yield "    error_mode: ignore # a span that cannot be looked at is kept, and cleaned below"
     yield "    trace_conditions:"
@@ -73,7 +73,7 @@ def _transform() -> Iterator[str]:
 
 
 def _redaction() -> Iterator[str]:
-    yield "  # Of spans, events, scopes and resources the scorer reads these keys and no other; none of them holds content."
+    yield "  # What the scorer reads of spans, events, scopes and resources, and no more; none of it holds content."
     yield "  redaction/known_keys:"
     yield "    allow_all_keys: false"
     yield "    summary: silent"

@@ -115,10 +115,12 @@ class Collector:
         return b"".join(path.read_bytes() for path in sorted(self.queue.rglob("*")) if path.is_file())
 
     def metric(self, name: str) -> float:
-        """One of its own counters, summed over all labels; 0 for one that was never counted."""
+        """One of its own metrics, summed over all labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=PATIENCE_S) as answer:
             lines = answer.read().decode().splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name}{{"))
+        found = [float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name}{{")]
+        assert found, f"the collector has no metric {name}"
+        return sum(found)
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:

@@ -122,7 +122,7 @@ class GrpcSink:
 
     def up(self) -> None:
         """Listen."""
-        handler = grpc.unary_unary_rpc_method_handler(self._export)
+        handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(self._export)
         service, _, method = _METHOD[1:].partition("/")
         self._server = grpc.server(futures.ThreadPoolExecutor(4))
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))

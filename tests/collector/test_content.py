@@ -78,8 +78,12 @@ def test_no_content_of_a_capture_gets_through(tmp_path: Path) -> None:
 
 def _request(metadata: str, content: str) -> bytes:
     request = ExportTraceServiceRequest()
-    span = request.resource_spans.add().scope_spans.add().spans.add(
-        trace_id=b"t" * 16, span_id=b"s" * 8, name="execute_tool", start_time_unix_nano=1, end_time_unix_nano=2
+    span = (
+        request.resource_spans.add()
+        .scope_spans.add()
+        .spans.add(
+            trace_id=b"t" * 16, span_id=b"s" * 8, name="execute_tool", start_time_unix_nano=1, end_time_unix_nano=2
+        )
     )
     for key, value in (("metadata", metadata), ("gen_ai.tool.call.result", content)):
         span.attributes.add(key=key).value.string_value = value
@@ -93,10 +97,9 @@ def test_what_cannot_be_cleaned_is_refused(variant: str, tmp_path: Path) -> None
     overlay.write_text(FAILING, encoding="utf-8")
     collector, sinks = setup(variant, tmp_path, overlays=(overlay,))
     with listening(*sinks), running(collector):
-        refused = post(collector.endpoint, _request("no JSON", CANARY))
+        assert post(collector.endpoint, _request("no JSON", CANARY)) >= 500
         assert 200 == post(collector.endpoint, _request("{}", CANARY))
         wait_until(lambda: len(arrived(sinks)) == 1, "the other arrives")
-        assert refused >= 400
     assert [{"metadata": "{}"}] == [dict(span.attributes) for span in arrived(sinks)]
     assert_clean(collector, sinks)
 

@@ -88,9 +88,7 @@ def test_other_spans_are_kept(changes: dict[str, object], tmp_path: Path) -> Non
 def test_a_trace_goes_to_one_gateway(tmp_path: Path) -> None:
     """Two receivers: each trace arrives at one of them, both get some, and nothing arrives twice."""
     sinks = [GrpcSink(), GrpcSink()]
-    collector = Collector(
-        CONFIGURATIONS / "load-balanced.yaml", tmp_path, f"[{sinks[0].send_to}, {sinks[1].send_to}]"
-    )
+    collector = Collector(CONFIGURATIONS / "load-balanced.yaml", tmp_path, f"[{sinks[0].send_to}, {sinks[1].send_to}]")
     with listening(*sinks), running(collector):
         app = Application(collector.endpoint, tmp_path, CAPTURES)
         app.finish()
@@ -102,7 +100,7 @@ def test_a_trace_goes_to_one_gateway(tmp_path: Path) -> None:
 
 
 def test_one_scorer_away_does_not_hold_up_the_other(tmp_path: Path) -> None:
-    """Two tiers, a gateway a scorer: with one scorer away the other gets all its spans, once; later both have theirs."""
+    """Two tiers, a gateway a scorer: with one scorer away the other gets its spans, once; later both have all."""
     sinks = [HttpSink(), HttpSink()]
     folders = [tmp_path / name for name in ("first", "second", "front")]
     for folder in folders:
@@ -111,9 +109,7 @@ def test_one_scorer_away_does_not_hold_up_the_other(tmp_path: Path) -> None:
         Collector(CONFIGURATIONS / "gateway.yaml", folder, sink.send_to)
         for folder, sink in zip(folders, sinks, strict=False)
     ]
-    front = Collector(
-        CONFIGURATIONS / "load-balanced.yaml", folders[2], f"[{gateways[0].grpc}, {gateways[1].grpc}]"
-    )
+    front = Collector(CONFIGURATIONS / "load-balanced.yaml", folders[2], f"[{gateways[0].grpc}, {gateways[1].grpc}]")
     with ExitStack() as stack:
         stack.enter_context(listening(sinks[1]))
         for collector in (*gateways, front):
@@ -124,6 +120,7 @@ def test_one_scorer_away_does_not_hold_up_the_other(tmp_path: Path) -> None:
         # The first tier's queue is empty: all of it lies with the gateways or behind them.
         wait_until(lambda: front.metric("otelcol_exporter_queue_size") == 0, "the first tier has passed all on")
         wait_until(lambda: gateways[1].metric("otelcol_exporter_queue_size") == 0, "one gateway has passed all on")
+        assert gateways[0].metric("otelcol_exporter_queue_size") > 0
         there = keys(arrived([sinks[1]]))
         waiting = {span.trace_id for span in sent} - {trace for trace, _ in there}
         assert there == {key for key in keys(sent) if key[0] not in waiting}
@@ -146,8 +143,19 @@ def test_a_refusing_scorer_is_asked_again(tmp_path: Path) -> None:
         wait_until(lambda: bool(sink.authorization), "the scorer is asked")
         sink.status = 200
         wait_for(app.sent(), [sink])
-        assert 0 == collector.metric("otelcol_exporter_send_failed_spans_total")
     assert keys(app.sent()) == keys(arrived([sink]))
+
+
+def test_what_is_refused_for_good_is_counted(tmp_path: Path) -> None:
+    """A wrong token costs what was sent with it, as the README says; the metric that it names tells."""
+    sink = HttpSink()
+    sink.status = 401
+    collector = Collector(CONFIGURATIONS / "gateway.yaml", tmp_path, sink.send_to)
+    body = otlp(send(_spans(CAPTURES[0])).behind)
+    with listening(sink), running(collector):
+        assert 200 == post(collector.endpoint, body)
+        wait_until(lambda: "Dropping data" in collector.logged(), "the collector gives up")
+        assert len(spans_in([body])) == collector.metric("otelcol_exporter_send_failed_spans")
 
 
 def test_the_token_is_shown(tmp_path: Path) -> None:
