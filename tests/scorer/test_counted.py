@@ -6,16 +6,18 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard import policy
 from otel_loopguard.digest import Keyring
-from otel_loopguard.model import Span
+from otel_loopguard.model import Span, Verdict
 from otel_loopguard.scorer.groups import NS_PER_S, Limits
 from otel_loopguard.scorer.intake import IntakeQueue
 from otel_loopguard.scorer.judge import Judge
+from otel_loopguard.scorer.outputs import Outlet, VerdictFile
 from otel_loopguard.scorer.records import Series
 from otel_loopguard.scorer.store import Store
 from otel_loopguard.scorer.totals import Accumulated
@@ -148,3 +150,29 @@ def test_any_delivery_nets_to_the_same(
     )
     scorer.store.close()
     clean.store.close()
+
+
+def test_every_verdict_of_the_store_reaches_the_file(tmp_path: Path) -> None:
+    """Judged, revised, and begun anew between writing a batch and noting it: each is there, repeats are told apart."""
+    scorer, path = Scorer(tmp_path / "data", policy.default()), tmp_path / "verdicts.jsonl"
+    spans = [item for capture in CAPTURES for item in items_of(capture) if isinstance(item, Span)]
+    sink = VerdictFile(path)
+    for part in (spans[::2], spans[1::2]):
+        scorer.take(part)
+        scorer.judge_all()
+        # As a process does that is killed right after it has written.
+        sink.send([run for _, run in scorer.store.outbox("file", 5)])
+        scorer.again()
+        outlet = Outlet(scorer.store, sink)
+        while scorer.store.backlog("file"):
+            outlet.step()
+    written = [msgspec.json.decode(line, type=Verdict) for line in path.read_bytes().splitlines()]
+    stored = [run.verdict for run in scorer.store.runs()]
+    latest = {verdict.run_id: verdict for verdict in written}
+    assert {verdict.run_id: verdict for verdict in stored} == {
+        verdict.run_id: latest[verdict.run_id] for verdict in stored
+    }
+    told_apart = {(verdict.run_id, verdict.revision) for verdict in written}
+    assert len(told_apart) < len(written)
+    assert len(told_apart) == len({msgspec.json.encode(verdict) for verdict in written})
+    scorer.store.close()
