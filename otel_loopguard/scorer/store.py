@@ -22,6 +22,7 @@ import zstandard
 from otel_loopguard.errors import StaleError, StoreError
 from otel_loopguard.model import RunOutcome
 from otel_loopguard.scorer import retention, settling
+from otel_loopguard.scorer.filters import Filters, Place, where
 from otel_loopguard.scorer.folder import WAL, DataFolder
 from otel_loopguard.scorer.readers import Readers, database_faults
 from otel_loopguard.scorer.records import Arrival, JudgedRun, Pending, Series, Settlement, StoredGroup
@@ -293,6 +294,18 @@ class Store:
         where = " AND ".join(given) or "TRUE"
         query = f"SELECT 0, record FROM run WHERE {where} ORDER BY judged_ns DESC, run_id DESC LIMIT ?"  # noqa: S608 - fixed tests
         return [run for _, run in self._decoded(query, (*values, limit))]
+
+    def listed(self, filters: Filters, *, before: Place | None, limit: int) -> list[JudgedRun]:
+        """Returns the runs that are wanted and come after `before`, the last judged first."""
+        condition, values = where(filters, before)
+        query = f"SELECT record FROM run WHERE {condition} ORDER BY judged_ns DESC, run_id DESC LIMIT ?"  # noqa: S608 - fixed tests
+        return [settling.decode_run(record) for (record,) in self._readers.all(query, (*values, limit))]
+
+    def outcomes(self, filters: Filters) -> dict[RunOutcome, int]:
+        """Returns how many of the runs that are wanted have which outcome."""
+        condition, values = where(filters)
+        query = f"SELECT outcome, count(*) FROM run WHERE {condition} GROUP BY outcome"  # noqa: S608 - fixed tests
+        return {RunOutcome(outcome): number for outcome, number in self._readers.all(query, values)}
 
     def outbox(self, sink: str, limit: int) -> list[tuple[int, JudgedRun]]:
         """Returns runs that a sink has not had, in the order in which they were judged, with their positions.

@@ -16,7 +16,7 @@ import msgspec
 
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.model import RunOutcome
-from otel_loopguard.scorer.pages.source import Filters, Place
+from otel_loopguard.scorer.filters import Filters, Place
 
 JSON: Final = ".json"
 RUNS: Final = "/runs/"

@@ -17,7 +17,7 @@ from otel_loopguard.scorer.pages.source import Health
 from otel_loopguard.scorer.records import Refusal
 
 LATE_S: Final = 30.0
-"""From here on the judge is behind: a group should be judged within a second of being due."""
+"""How much older than it may become a group is before there is a notice: the judge is behind."""
 NEARLY_FULL: Final = 0.9
 """Share of the disk's limit from which on there is a notice."""
 LITTLE_FREE_BYTES: Final = 512 * 2**20
@@ -59,6 +59,7 @@ _REFUSED: Final = {
     Refusal.STORE_FAILED: "the data folder could not be written: see the log, and the folder's disk",
     Refusal.BUSY: "more came than could be written: give the scorer a faster disk, or fewer senders",
     Refusal.RATE: "more spans a second came than --max-spans-per-s allows",
+    Refusal.TOO_SLOW: "their bodies did not arrive in time: see the network between sender and scorer",
     Refusal.TOO_LARGE: "they were larger than --max-body-bytes: let the sender batch less",
     Refusal.TOO_LARGE_UNPACKED: "they were larger, unpacked, than --max-unpacked-bytes: let the sender batch less",
     Refusal.BAD_COMPRESSION: "their compression was broken: see what stands between sender and scorer",
@@ -102,8 +103,10 @@ def _notices(health: Health) -> Iterator[Notice]:
     rejected = sum(health.rejected.values())
     if rejected:
         yield Notice(level=Level.LOOK, text=f"{words.counted(rejected, 'span')} left out: the reasons stand below")
-    if health.lag_s >= LATE_S:
-        yield Notice(level=Level.LOOK, text=f"verdicts are {health.lag_s:.0f} s behind: more comes than can be judged")
+    most = health.max_open_s
+    if most is not None and health.oldest_open_s > most + LATE_S:
+        late_s = health.oldest_open_s - most
+        yield Notice(level=Level.LOOK, text=f"verdicts are {late_s:.0f} s behind: more comes than can be judged")
     if health.free_bytes is not None and health.free_bytes < LITTLE_FREE_BYTES:
         yield Notice(level=Level.ACT, text="the data folder's disk is nearly full: then requests are refused")
     limit = health.max_disk_bytes

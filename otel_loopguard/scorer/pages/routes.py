@@ -17,10 +17,11 @@ import msgspec
 from aiohttp import web
 
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.scorer.filters import place
 from otel_loopguard.scorer.pages.addresses import AddressError, Query, read_number, read_query, read_run_path
 from otel_loopguard.scorer.pages.health import health_page
 from otel_loopguard.scorer.pages.render import PATH, TYPES, Renderer
-from otel_loopguard.scorer.pages.source import Source, place
+from otel_loopguard.scorer.pages.source import Source
 from otel_loopguard.scorer.pages.sums import SUMMED_RUNS, SumsPage, releases_page, tools_page
 from otel_loopguard.scorer.pages.timeline import RunPage, run_page
 from otel_loopguard.scorer.pages.views import PAGE_RUNS, RunsPage, runs_page
@@ -56,8 +57,15 @@ def add_routes(
         any_host: answer requests for whatever host name. False, for a server that only this machine reaches: addresses
             and `localhost` only, so that no web site can have its own name point here and read the pages.
     """
+    app.add_routes(page_routes(source, clock=clock, any_host=any_host))
+
+
+def page_routes(
+    source: Source, *, clock: Callable[[], int] = time.time_ns, any_host: bool = False
+) -> list[web.RouteDef]:
+    """Returns the pages as routes; see `add_routes`."""
     pages = _Pages(source, clock, any_host=any_host)
-    for path, answer in {
+    answers = {
         "/": pages.runs,
         "/runs.json": pages.runs,
         "/runs/{run_id:(?s:.+)}": pages.run,
@@ -70,8 +78,8 @@ def add_routes(
         "/health": pages.health,
         "/health.json": pages.health,
         f"{PATH}{{name}}": pages.file,
-    }.items():
-        app.router.add_get(path, pages.guarded(answer))
+    }
+    return [web.get(path, pages.guarded(answer)) for path, answer in answers.items()]
 
 
 class _Pages:
@@ -129,7 +137,7 @@ class _Pages:
             return web.Response(status=304, headers={**HEADERS, "ETag": tag})
 
         def make() -> RunPage:
-            return run_page(judged, source.facts(run_id), policy, start=start)
+            return run_page(judged, source.assembled(run_id), policy, start=start)
 
         return await self._page(request, "run", await self._made(make), json=json, tag=tag)
 

@@ -6,30 +6,14 @@ Invariants: plain records; a source only answers and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
 
-from otel_loopguard.model import RunOutcome, SpanFacts
+from otel_loopguard.model import Run, RunOutcome
 from otel_loopguard.policy import Policy
+from otel_loopguard.scorer.filters import Filters, Place
 from otel_loopguard.scorer.records import JudgedRun
-
-Place: TypeAlias = tuple[int, str]
-"""Where a run stands in the list, newest first: (judged_ns, run id)."""
-
-
-class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs are wanted; None: whatever they have."""
-
-    outcome: RunOutcome | None = None
-    service: str | None = None
-    release: str | None = None
-    tool: str | None = None
-    """Called at least once."""
-    agent: str | None = None
-    """The run's own."""
-    since_ns: int | None = None
-    """Judged at this Unix time or later."""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,12 +32,12 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     open_spans: int = 0
     waiting_bytes: int = 0
     """Received and not yet on disk."""
-    lag_s: float = 0.0
-    """How long the group that is due the longest has been so."""
-    judged: int = 0
-    """Verdicts, revisions included."""
-    runs: int = 0
-    """Kept on disk."""
+    oldest_open_s: float = 0.0
+    """Age of the oldest group that is not judged."""
+    max_open_s: float | None = None
+    """How old one may become; None: not told."""
+    verdicts: int = 0
+    """Revisions included, since the data folder was begun."""
     disk_bytes: int = 0
     max_disk_bytes: int | None = None
     free_bytes: int | None = None
@@ -79,26 +63,8 @@ class Source(Protocol):
     def run(self, run_id: str) -> JudgedRun | None:
         """Returns one run."""
 
-    def facts(self, run_id: str) -> Sequence[SpanFacts]:
-        """Returns the facts of its group; empty where they are gone."""
+    def assembled(self, run_id: str) -> Run | None:
+        """Returns its calls, assembled anew from what is kept of its group; None where that is gone."""
 
     def health(self) -> Health:
         """Returns how the scorer does."""
-
-
-def matches(run: JudgedRun, filters: Filters) -> bool:
-    """Tells whether a run is wanted."""
-    verdict = run.verdict
-    return (
-        filters.outcome in (None, verdict.outcome)
-        and filters.service in (None, verdict.service)
-        and filters.release in (None, verdict.release)
-        and filters.agent in (None, verdict.agent)
-        and (filters.tool is None or filters.tool in run.tools)
-        and (filters.since_ns is None or run.judged_ns >= filters.since_ns)
-    )
-
-
-def place(run: JudgedRun) -> Place:
-    """Returns where a run stands in the list."""
-    return (run.judged_ns, run.run_id)

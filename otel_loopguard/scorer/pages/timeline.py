@@ -6,7 +6,6 @@ digests have equal letters and colours, in the whole run; a digest that comes on
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -14,7 +13,6 @@ from typing import Final
 import msgspec
 
 from otel_loopguard import words
-from otel_loopguard.assembly import assemble
 from otel_loopguard.marks import Marks
 from otel_loopguard.model import (
     CallFacts,
@@ -27,7 +25,6 @@ from otel_loopguard.model import (
     Progress,
     Run,
     Severity,
-    SpanFacts,
     ToolCall,
     Unknown,
     Verdict,
@@ -43,9 +40,6 @@ PAGE_CALLS: Final = 500
 COLOURS: Final = 12
 """Colours that the style sheet tells apart; from the 13th repeated digest on they come again, with other letters."""
 MARK_HEX: Final = 4
-_PART: Final = re.compile(r"(?P<run_id>.+)~[0-9]+", re.ASCII | re.DOTALL)
-"""A run that was cut by a limit: `Replay` and the judge number its parts so."""
-
 _WORST_FIRST: Final = (
     Severity.LOOP,
     Severity.DUPLICATE_WRITE,
@@ -162,19 +156,18 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     json_path: str
 
 
-def run_page(judged: JudgedRun, facts: Sequence[SpanFacts], policy: Policy, *, start: int = 1) -> RunPage:
+def run_page(judged: JudgedRun, run: Run | None, policy: Policy, *, start: int = 1) -> RunPage:
     """Makes the page of one run.
 
     Args:
         judged: as it is stored.
-        facts: all that is known of its group; may be empty.
+        run: its calls, assembled anew; None where they are gone.
         policy: by which runs are judged now.
         start: number of the first call that is shown.
 
-    Cost: that of judging the group once more.
+    Cost: that of judging the run once more.
     """
     verdict = judged.verdict
-    run = _find(assemble(list(facts), policy), judged.run_id) if facts else None
     calls = () if run is None else run.calls
     start = min(start, max(1, len(calls)))
     tracker = Tracker(policy)
@@ -202,12 +195,6 @@ def run_page(judged: JudgedRun, facts: Sequence[SpanFacts], policy: Policy, *, s
         remark=_remark(verdict, run),
         json_path=run_path(judged.run_id, json=True, start=start),
     )
-
-
-def _find(runs: Sequence[Run], run_id: str) -> Run | None:
-    part = _PART.fullmatch(run_id)
-    wanted = [run_id] if part is None else [run_id, part["run_id"]]
-    return next((run for name in wanted for run in runs if run.run_id == name), None)
 
 
 def _findings(verdict: Verdict, calls: Sequence[ToolCall]) -> tuple[FindingView, ...]:

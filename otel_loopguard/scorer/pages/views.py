@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from otel_loopguard.model import Finding, Kind, RunOutcome, Severity, TerminationReason
+from otel_loopguard.scorer.filters import place
 from otel_loopguard.scorer.pages.addresses import Query, list_path, run_path
-from otel_loopguard.scorer.pages.source import place
 from otel_loopguard.scorer.records import Close, JudgedRun
 
 PAGE_RUNS: Final = 50

@@ -14,10 +14,11 @@ from otel_loopguard.assembly import assemble
 from otel_loopguard.demo.scenes import POLICY
 from otel_loopguard.demo.watch import watch
 from otel_loopguard.facts import FactsReader
-from otel_loopguard.model import CallRecord, RunOutcome, Span, SpanFacts
+from otel_loopguard.model import CallRecord, Run, RunOutcome, Span, SpanFacts
 from otel_loopguard.policy import Policy
 from otel_loopguard.processor.received import attributes_of, received
-from otel_loopguard.scorer.pages.source import Filters, Health, Place, matches, place
+from otel_loopguard.scorer.filters import Filters, Place, matches, place
+from otel_loopguard.scorer.pages.source import Health
 from otel_loopguard.scorer.records import Close, JudgedRun
 from otel_loopguard.verdict import judge
 from tests.replaying import DIGESTER, items_of
@@ -35,6 +36,8 @@ class MemorySource:
         self.policy = policy
         self.kept: dict[str, JudgedRun] = {}
         self.groups: dict[str, tuple[SpanFacts, ...]] = {}
+        self.names: dict[str, str] = {}
+        """What a run is called by its spans, where its id is another."""
         self.told = Health(started_ns=NOW_NS - 3_600_000_000_000)
 
     def runs(self, filters: Filters, *, before: Place | None, limit: int) -> Sequence[JudgedRun]:
@@ -51,9 +54,10 @@ class MemorySource:
         """One of them."""
         return self.kept.get(run_id)
 
-    def facts(self, run_id: str) -> Sequence[SpanFacts]:
-        """Of its group."""
-        return self.groups.get(run_id, ())
+    def assembled(self, run_id: str) -> Run | None:
+        """From the facts of its group."""
+        runs = assemble(list(self.groups.get(run_id, ())), self.policy)
+        return next((run for run in runs if self.names.get(run_id, run_id) == run.run_id), None)
 
     def health(self) -> Health:
         """As it was set."""

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from otel_loopguard.model import RunOutcome
+from otel_loopguard.scorer.filters import Filters
 from otel_loopguard.scorer.pages.addresses import (
     AddressError,
     list_path,
@@ -18,7 +19,6 @@ from otel_loopguard.scorer.pages.addresses import (
     read_run_path,
     run_path,
 )
-from otel_loopguard.scorer.pages.source import Filters
 
 NOW_NS = 1_790_000_000_000_000_000
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)

@@ -275,6 +275,7 @@ def test_hostile_names_do_nothing(watched: Watched, source: MemorySource) -> Non
     verdict = replace(run.verdict, service=name, agent=name, run_id=name)
     source.kept[name] = replace(run, run_id=name, verdict=verdict, judged_ns=NOW_NS * 2)
     source.groups[name] = source.groups[run.run_id]
+    source.names[name] = run.run_id
     page = watched.go("/")
     assert name in (page.locator("#rows tr").first.text_content() or "")
     page.locator("#rows a.id").first.click()

@@ -13,9 +13,10 @@ from yarl import URL
 
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.model import CallFacts, Role, SpanFacts
+from otel_loopguard.scorer.filters import Filters, place
 from otel_loopguard.scorer.pages.addresses import run_path
 from otel_loopguard.scorer.pages.routes import CONTENT_POLICY
-from otel_loopguard.scorer.pages.source import Filters, Health, place
+from otel_loopguard.scorer.pages.source import Health
 from tests.scorer.pages.memory_source import NOW_NS, MemorySource, demo_source
 from tests.scorer.pages.serving import Client, serve
 
@@ -83,7 +84,7 @@ def _hostile_source(name: str) -> tuple[MemorySource, str]:
         msgspec.structs.replace(one, agent=name, call=msgspec.structs.replace(one.call, tool=name, call_id=name))
         if one.call is not None
         else one
-        for one in source.facts(run.run_id)
+        for one in source.groups[run.run_id]
     )
     found = tuple(msgspec.structs.replace(one, tool=name, agent=name, rule=name) for one in verdict.findings)
     verdict = msgspec.structs.replace(
@@ -101,6 +102,7 @@ def _hostile_source(name: str) -> tuple[MemorySource, str]:
         run, run_id=name, verdict=verdict, tools={name: 6}, judged_ns=NOW_NS * 2
     )
     source.groups[name] = facts
+    source.names[name] = run.run_id
     source.told = Health(started_ns=NOW_NS, refused={name: 1}, rejected={name: 2}, outbox={name: 3}, evicted={name: 4})
     return source, name
 

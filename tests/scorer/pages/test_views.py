@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from otel_loopguard.model import CallRecord, Kind, RunOutcome, Severity
+from otel_loopguard.scorer.filters import Filters, place
 from otel_loopguard.scorer.pages.addresses import read_query
 from otel_loopguard.scorer.pages.health import Level, health_page
-from otel_loopguard.scorer.pages.source import Filters, Health, place
+from otel_loopguard.scorer.pages.source import Health
 from otel_loopguard.scorer.pages.strip import strip
 from otel_loopguard.scorer.pages.sums import releases_page, tools_page
 from otel_loopguard.scorer.pages.timeline import COLOURS, PAGE_CALLS, CallView, RunPage, run_page
@@ -30,7 +31,7 @@ def _runs(source: MemorySource) -> list[JudgedRun]:
 def _page(number: int, *, start: int = 1) -> RunPage:
     source = demo_source()
     run = _runs(source)[number]
-    return run_page(run, source.facts(run.run_id), source.policy, start=start)
+    return run_page(run, source.assembled(run.run_id), source.policy, start=start)
 
 
 def _calls(page: RunPage) -> list[CallView]:
@@ -158,7 +159,7 @@ def test_colours_come_again_but_letters_do_not() -> None:
     source = MemorySource()
     letters = "abcdefghijklmno"
     (run,) = source.add(_records("many", letters * 2))
-    calls = _calls(run_page(run, source.facts("many"), source.policy))
+    calls = _calls(run_page(run, source.assembled("many"), source.policy))
     assert [*range(1, COLOURS + 1), 1, 2, 3] == [call.arguments.colour for call in calls[: len(letters)]]
     assert len(letters) == len({call.arguments.text for call in calls})
     assert [call.arguments.text for call in calls[: len(letters)]] == [
@@ -173,7 +174,7 @@ def test_siblings_stand_in_one_turn() -> None:
         msgspec.structs.replace(record, turn=1 if record.sequence < 3 else 2) for record in _records("side", "aab")
     ]
     (run,) = source.add(records)
-    page = run_page(run, source.facts("side"), source.policy)
+    page = run_page(run, source.assembled("side"), source.policy)
     assert [[1, 2], [3]] == [[call.number for call in turn.calls] for turn in page.turns]
     drawn = strip(page)
     assert drawn is not None
@@ -185,9 +186,9 @@ def test_a_long_run_comes_in_pages() -> None:
     """Each page shows so many calls at most, with the letters and colours that the whole run gives them."""
     source = MemorySource()
     (run,) = source.add(_records("long", "ab" * PAGE_CALLS))
-    facts = source.facts("long")
-    first = run_page(run, facts, source.policy)
-    second = run_page(run, facts, source.policy, start=PAGE_CALLS + 1)
+    whole = source.assembled("long")
+    first = run_page(run, whole, source.policy)
+    second = run_page(run, whole, source.policy, start=PAGE_CALLS + 1)
     assert (1, PAGE_CALLS, None, f"/runs/long?from={PAGE_CALLS + 1}") == (
         first.first_shown,
         first.last_shown,
@@ -201,7 +202,7 @@ def test_a_long_run_comes_in_pages() -> None:
         second.later,
     )
     assert _calls(first)[0].arguments == _calls(second)[0].arguments
-    assert 2 * PAGE_CALLS == run_page(run, facts, source.policy, start=10**8).first_shown
+    assert 2 * PAGE_CALLS == run_page(run, whole, source.policy, start=10**8).first_shown
 
 
 def test_findings_come_worst_first_and_keep_their_numbers() -> None:
@@ -213,7 +214,7 @@ def test_findings_come_worst_first_and_keep_their_numbers() -> None:
         for record in _records("both", "aaaaaa")
     ]
     (run,) = source.add(records)
-    page = run_page(run, source.facts("both"), source.policy)
+    page = run_page(run, source.assembled("both"), source.policy)
     ranks = [list(Severity).index(Severity.LOOP) if one.severity is Severity.LOOP else 99 for one in page.findings]
     assert all(one <= other for one, other in pairwise(ranks))
     assert {Kind.EXACT_REPEAT, Kind.PARALLEL_DUPLICATE} == {one.kind for one in page.findings}
@@ -225,7 +226,7 @@ def test_findings_come_worst_first_and_keep_their_numbers() -> None:
 def test_without_facts_the_verdict_stands_alone() -> None:
     """A run whose facts are gone is shown as it was judged, with a remark."""
     run = _runs(demo_source())[STUCK]
-    page = run_page(run, (), demo_source().policy)
+    page = run_page(run, None, demo_source().policy)
     assert ((), 0, 5) == (page.turns, page.assembled_calls, page.verdict.calls)
     assert page.remark is not None
     assert strip(page) is None
@@ -236,17 +237,8 @@ def test_spans_that_came_since_are_remarked() -> None:
     source = demo_source()
     run = _runs(source)[STUCK]
     fewer = msgspec.structs.replace(run, verdict=msgspec.structs.replace(run.verdict, calls=4))
-    page = run_page(fewer, source.facts(run.run_id), source.policy)
+    page = run_page(fewer, source.assembled(run.run_id), source.policy)
     assert "it counts 4 calls, and 5 are known now" in (page.remark or "")
-
-
-def test_a_part_of_a_run_that_was_cut_is_found() -> None:
-    """`RUN~2` is shown with the calls of its group's run."""
-    source = demo_source()
-    run = _runs(source)[STUCK]
-    part = msgspec.structs.replace(run, run_id=f"{run.run_id}~2")
-    page = run_page(part, source.facts(run.run_id), source.policy)
-    assert (None, 5) == (page.remark, page.assembled_calls)
 
 
 def test_what_is_missing_is_said() -> None:
@@ -254,7 +246,7 @@ def test_what_is_missing_is_said() -> None:
     source = MemorySource()
     name = "langchain-1.5.0-langgraph-1.2.24+opentelemetry-instrumentation-genai-langchain-1.3b0+main-handled.jsonl"
     run = source.add(file_items(name))[0]
-    page = run_page(run, source.facts(run.run_id), source.policy)
+    page = run_page(run, source.assembled(run.run_id), source.policy)
     assert {"not captured"} == {call.arguments.unknown for call in _calls(page)}
     assert any("arguments not known" in text for text in page.missing)
     assert page.flags
@@ -265,7 +257,7 @@ def test_a_page_is_written_and_read_as_json(name: str) -> None:
     """The JSON of a run holds the whole record, and the stored verdict as it is."""
     source = MemorySource()
     (run,) = source.add(demo_spans()[name])
-    page = run_page(run, source.facts(run.run_id), source.policy)
+    page = run_page(run, source.assembled(run.run_id), source.policy)
     read = msgspec.json.decode(msgspec.json.encode(page))
     assert set(RunPage.__struct_fields__) == set(read)
     assert msgspec.json.decode(msgspec.json.encode(run.verdict)) == read["verdict"]
@@ -329,7 +321,8 @@ def test_health_says_what_to_do() -> None:
         started_ns=NOW_NS,
         refused={**every, "stopping": 3},
         rejected={"bad_span_id": 2},
-        lag_s=30.0,
+        oldest_open_s=931.0,
+        max_open_s=900.0,
         disk_bytes=91,
         max_disk_bytes=100,
         free_bytes=5,
