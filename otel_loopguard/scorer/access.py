@@ -6,6 +6,7 @@ said before anything is served, and no message holds a token or a key.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import ssl
@@ -20,6 +21,7 @@ from otel_loopguard.errors import ServeError
 
 MIN_TOKEN_CHARS: Final = 16
 _SCHEME: Final = "bearer"
+_PASSWORD_SCHEME: Final = "basic"  # noqa: S105 - the name of a scheme
 
 
 class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,16 +67,31 @@ class Tokens:
                 raise ServeError(message)
         return cls(tokens)
 
-    def allow(self, authorization: str | None) -> bool:
-        """Tells whether a request with this `Authorization` may come in."""
+    def allow(self, authorization: str | None, *, browser: bool = False) -> bool:
+        """Tells whether a request with this `Authorization` may come in.
+
+        Args:
+            authorization: the header's value; None where there is none.
+            browser: take the token as a password, too, whatever the user's name: all that a browser can ask for.
+        """
         if not self._digests:
             return True
         scheme, _, token = (authorization or "").partition(" ")
-        if scheme.lower() != _SCHEME:
+        if browser and scheme.lower() == _PASSWORD_SCHEME:
+            token = _password(token)
+        elif scheme.lower() != _SCHEME:
             return False
         shown = _digest(token.strip())
         # All of them are compared, whichever is right.
         return sum([hmac.compare_digest(shown, digest) for digest in self._digests]) > 0
+
+
+def _password(credentials: str) -> str:
+    """Reads the password; empty where it cannot be read, which no token is."""
+    try:
+        return base64.b64decode(credentials.strip(), validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _digest(token: str) -> bytes:

@@ -40,6 +40,8 @@ LINGER_S: Final = 1.0
 _INLINE_BYTES: Final = 64 * 1024
 """Bodies of so much, as they were sent, are decoded on the loop: a thread would take longer to come by."""
 _DECODERS: Final = 2
+_READING: Final = (hdrs.METH_GET, hdrs.METH_HEAD)
+"""A browser that may only read is asked for the token as a password."""
 _WRONG_PATHS: Final = {
     "/v1/logs": "this is a scorer of traces: send logs elsewhere\n",
     "/v1/metrics": "this is a scorer of traces: send metrics elsewhere\n",
@@ -216,10 +218,13 @@ class HttpServer:
     async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Lets nobody to any route without a token, whoever added it; traces have their own answer for that."""
         path, shown = request.path, request.headers.get(hdrs.AUTHORIZATION)
-        if path in OPEN_PATHS or path == TRACES or self._tokens.allow(shown):
+        if path in OPEN_PATHS or path == TRACES or self._tokens.allow(shown, browser=request.method in _READING):
             return await handler(request)
         text = ANSWERS[Refusal.UNAUTHENTICATED].text
-        return web.Response(status=401, text=f"{text}\n", headers={hdrs.WWW_AUTHENTICATE: "Bearer"})
+        answer = web.Response(status=401, text=f"{text}\n", headers={hdrs.WWW_AUTHENTICATE: "Bearer"})
+        if request.method in _READING:
+            answer.headers.add(hdrs.WWW_AUTHENTICATE, 'Basic realm="otel-loopguard"')
+        return answer
 
 
 _UNREAD: Final = frozenset({Refusal.TOO_LARGE, Refusal.TOO_SLOW, Refusal.UNAUTHENTICATED})

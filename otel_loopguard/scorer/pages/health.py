@@ -17,7 +17,7 @@ from otel_loopguard.scorer.pages.source import Health
 from otel_loopguard.scorer.records import Refusal
 
 LATE_S: Final = 30.0
-"""How much older than it may become a group is before there is a notice: the judge is behind."""
+"""From here on the judge is behind: a group should be judged within a second of being due."""
 NEARLY_FULL: Final = 0.9
 """Share of the disk's limit from which on there is a notice."""
 LITTLE_FREE_BYTES: Final = 512 * 2**20
@@ -103,10 +103,12 @@ def _notices(health: Health) -> Iterator[Notice]:
     rejected = sum(health.rejected.values())
     if rejected:
         yield Notice(level=Level.LOOK, text=f"{words.counted(rejected, 'span')} left out: the reasons stand below")
-    most = health.max_open_s
-    if most is not None and health.oldest_open_s > most + LATE_S:
-        late_s = health.oldest_open_s - most
-        yield Notice(level=Level.LOOK, text=f"verdicts are {late_s:.0f} s behind: more comes than can be judged")
+    if health.lag_s >= LATE_S:
+        yield Notice(level=Level.LOOK, text=f"verdicts are {health.lag_s:.0f} s behind: more comes than can be judged")
+    failed = health.failed_commits + health.failed_settlements
+    if failed:
+        text = f"{words.counted(failed, 'time')} the data folder could not be written: see the log, and its disk"
+        yield Notice(level=Level.LOOK, text=text)
     if health.free_bytes is not None and health.free_bytes < LITTLE_FREE_BYTES:
         yield Notice(level=Level.ACT, text="the data folder's disk is nearly full: then requests are refused")
     limit = health.max_disk_bytes

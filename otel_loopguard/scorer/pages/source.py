@@ -32,10 +32,11 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     open_spans: int = 0
     waiting_bytes: int = 0
     """Received and not yet on disk."""
-    oldest_open_s: float = 0.0
-    """Age of the oldest group that is not judged."""
-    max_open_s: float | None = None
-    """How old one may become; None: not told."""
+    lag_s: float = 0.0
+    """How long the group that is due the longest has been so."""
+    failed_commits: int = 0
+    failed_settlements: int = 0
+    """Verdicts that could not be written, and are made again."""
     verdicts: int = 0
     """Revisions included, since the data folder was begun."""
     disk_bytes: int = 0

@@ -96,7 +96,6 @@ def health_of(
     series: Totals,
     *,
     started_ns: int,
-    max_open_s: float | None = None,
     max_disk_bytes: int | None = None,
     free_bytes: int | None = None,
 ) -> Health:
@@ -105,7 +104,6 @@ def health_of(
     Args:
         series: those of source `health`, and `loopguard_verdicts`, as they are exposed.
         started_ns: when the process began, in Unix time.
-        max_open_s: how old an open group may become.
         max_disk_bytes: limit of the data folder.
         free_bytes: on its disk.
     """
@@ -119,8 +117,9 @@ def health_of(
         open_groups=_sum(series, metrics.OPEN_GROUPS),
         open_spans=_sum(series, metrics.OPEN_SPANS),
         waiting_bytes=_sum(series, metrics.WAITING_BYTES),
-        oldest_open_s=sum(value for (name, _), value in series.items() if name == metrics.OLDEST_OPEN.sample),
-        max_open_s=max_open_s,
+        lag_s=sum(value for (name, _), value in series.items() if name == metrics.JUDGING_LAG.sample),
+        failed_commits=_sum(series, metrics.FAILED_COMMITS),
+        failed_settlements=_sum(series, metrics.FAILED_SETTLEMENTS),
         verdicts=_sum(series, metrics.VERDICTS),
         disk_bytes=_sum(series, metrics.DATA_BYTES),
         max_disk_bytes=max_disk_bytes,

@@ -207,7 +207,9 @@ def test_health_is_made_of_the_metrics() -> None:
         metrics.REJECTED_SPANS.series({"reason": "bad_span_id"}): 4.0,
         metrics.OPEN_GROUPS.series({}): 6.0,
         metrics.OPEN_SPANS.series({}): 60.0,
-        metrics.OLDEST_OPEN.series({}): 1.5,
+        metrics.JUDGING_LAG.series({}): 1.5,
+        metrics.FAILED_COMMITS.series({}): 12.0,
+        metrics.FAILED_SETTLEMENTS.series({}): 13.0,
         metrics.WAITING_BYTES.series({}): 7.0,
         metrics.DATA_BYTES.series({}): 8.0,
         metrics.VERDICTS.series({"close": Close.IDLE.value}): 9.0,
@@ -224,8 +226,9 @@ def test_health_is_made_of_the_metrics() -> None:
         open_groups=6,
         open_spans=60,
         waiting_bytes=7,
-        oldest_open_s=1.5,
-        max_open_s=900.0,
+        lag_s=1.5,
+        failed_commits=12,
+        failed_settlements=13,
         verdicts=10,
         disk_bytes=8,
         max_disk_bytes=100,
@@ -233,4 +236,4 @@ def test_health_is_made_of_the_metrics() -> None:
         evicted={"age": 10},
         outbox={"otlp": 11},
     )
-    assert expected == health_of(series, started_ns=NOW_NS, max_open_s=900.0, max_disk_bytes=100, free_bytes=50)
+    assert expected == health_of(series, started_ns=NOW_NS, max_disk_bytes=100, free_bytes=50)

@@ -321,14 +321,14 @@ def test_health_says_what_to_do() -> None:
         started_ns=NOW_NS,
         refused={**every, "stopping": 3},
         rejected={"bad_span_id": 2},
-        oldest_open_s=931.0,
-        max_open_s=900.0,
+        lag_s=30.0,
+        failed_commits=1,
         disk_bytes=91,
         max_disk_bytes=100,
         free_bytes=5,
         outbox={"otlp": 1000},
     )
     page = health_page(bad, policy)
-    assert len(every) + 5 == len(page.notices)
+    assert len(every) + 6 == len(page.notices)
     assert any(one.level is Level.ACT and "disk was full" in one.text for one in page.notices)
     assert (0.91, "demo-shop@1", 3) == (page.disk_share, page.policy, page.declared_tools)
