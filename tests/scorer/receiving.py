@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,8 +75,8 @@ def values(attributes: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
-    """A server on a free port of this machine."""
+def receiving(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    """A server on a free port of this machine; with TLS where a context is given."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -97,9 +98,11 @@ def receiving() -> Iterator[Receiver]:
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    receiver.endpoint = f"http://127.0.0.1:{server.server_port}"
+    receiver.endpoint = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
     try:
         yield receiver
     finally:

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import trustme
 from hypothesis import given
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.logs.v1.logs_pb2 import SeverityNumber
@@ -486,6 +488,21 @@ def test_a_receiver_without_tls_is_not_taken_for_one_with(receiver: Receiver) ->
     with pytest.raises(SinkError, match="cannot be reached"):
         Poster(receiver.endpoint.replace("http:", "https:"), timeout_s=5).post(Signal.LOGS, b"")
     assert [] == receiver.paths
+
+
+def test_a_receiver_is_checked() -> None:
+    """Over TLS, one with a certificate that is trusted is sent to, and no other."""
+    authority = trustme.CA()
+    server, client = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(client)
+    with receiving(server) as receiver:
+        trusting = VerdictEvents(Poster(receiver.endpoint, timeout_s=5, tls=client), RESOURCE)
+        assert 0 == trusting.send([judged()])
+        with pytest.raises(SinkError) as caught:
+            Poster(receiver.endpoint, timeout_s=5).post(Signal.LOGS, b"")
+    assert 1 == len(receiver.logs)
+    assert str(caught.value).endswith("cannot be reached (SSLCertVerificationError)")
 
 
 def test_a_slow_receiver_is_not_waited_for() -> None:
