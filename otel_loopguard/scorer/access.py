@@ -96,7 +96,7 @@ def _password(credentials: str) -> str:
 
 def _digest(token: str) -> bytes:
     """Of one length for all tokens, so that the time of a comparison does not tell theirs."""
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 def ssl_context(files: TlsFiles) -> ssl.SSLContext:
