@@ -21,7 +21,7 @@ from otel_loopguard.files.spans import Item, Report, SpanError, parent_id, span_
 from otel_loopguard.model import Span, SpanEvent, SpanKey, Value
 
 Wanted: TypeAlias = Callable[[str, str, Collection[str]], bool]
-"""Tells from a span's name, its scope and its attribute keys whether its attributes are wanted."""
+"""Tells from a span's name, its scope and its attribute keys whether more of it is wanted than these and its place."""
 
 MAX_PARTS: Final = 65_536
 """Attributes, events and links of one span, and entries of one attribute value, at most; the SDK's limits are 128."""
@@ -37,6 +37,8 @@ _FEW_PARTS: Final = 1000
 """So many parts may have no bytes to speak of."""
 _MAX_KIND: Final = 5
 _MAX_STATUS: Final = 2
+_UNSET: Final = (0, "")
+"""Code and message of a span without a status, which most are."""
 
 # --- the wire -----------------------------------------------------------------------------------------
 
@@ -72,11 +74,11 @@ def items(message: bytes, report: Report, *, wanted: Wanted | None = None, most:
     Args:
         message: its bytes.
         report: makes reasons out of words.
-        wanted: which spans' attributes to read; None: all. The others come with none.
+        wanted: which spans to read whole; None: all. The others come with ids, name, scope, times and resource.
         most: how many spans, scopes and resources may be in it, together; None: as many as can be sound.
 
     Returns:
-        Spans and reasons, in the order of the message.
+        Spans in the order of the message, and the reasons for what is missing at their places.
 
     Raises:
         DamagedError: NOT_PROTOBUF, nothing of it can be trusted; TOO_MANY, it has more parts than that, or than
@@ -182,8 +184,6 @@ def _after(message: bytes, place: int) -> int:
 
 def _too_many(message: bytes) -> bool:
     """Tells whether a message has more fields than anyone needs, before room is made for them."""
-    if len(message) < _SMALL_BYTES:
-        return False
     place = count = 0
     try:
         while place < len(message) and count <= MAX_PARTS:
@@ -195,7 +195,7 @@ def _too_many(message: bytes) -> bool:
 
 def _parsed(parse: Callable[[bytes], Any], message: bytes) -> Any:
     """A resource or a scope; whoever holds the spans of one that is damaged cannot be known."""
-    if _too_many(message):
+    if len(message) >= _SMALL_BYTES and _too_many(message):
         raise DamagedError(Reason.TOO_MANY)
     try:
         return parse(message)
@@ -222,7 +222,7 @@ class _Reader:
 
     def span(self, message: bytes, scope: str, resource: dict[str, Value]) -> None:
         """Adds one span, or the reason for none, and what had to be left out of it."""
-        if _too_many(message):
+        if len(message) >= _SMALL_BYTES and _too_many(message):
             self.items.append(self._report(Reason.TOO_MANY))
             return
         try:
@@ -241,14 +241,30 @@ class _Reader:
             return
         parent_bytes = span.parent_span_id
         parent, bad_parent = parent_id(parent_bytes.hex()) if parent_bytes else (None, None)
-        name, kind, pairs = span.name, span.kind, span.attributes
-        attributes, left_out = (
-            self.attributes(pairs) if self._wanted is None or self._wanted(name, scope, pairs) else ({}, 0)
-        )
-        code, message_text = _status(span.status)
-        events, links = span.events, span.links
-        if events or links:
-            self._spend(len(events) + len(links))
+        name, pairs = span.name, span.attributes
+        start, end = span.start_time_unix_nano, span.end_time_unix_nano or None
+        if self._wanted is not None and not self._wanted(name, scope, pairs):
+            self.items.append(
+                Span(
+                    trace_id=key[0],
+                    span_id=key[1],
+                    parent_id=parent,
+                    name=name,
+                    scope=scope,
+                    start_ns=start,
+                    end_ns=end,
+                    resource=resource,
+                )
+            )
+            if bad_parent:
+                self.items.append(self._report(bad_parent))
+            return
+        kind = span.kind
+        attributes, left_out = self.attributes(pairs)
+        status, events, links = span.status, span.events, span.links
+        code, text = _status(status) if status else _UNSET
+        found_events = self._events(events) if events else ()
+        found_links = self._links(links) if links else ()
         found = Span(
             trace_id=key[0],
             span_id=key[1],
@@ -256,31 +272,40 @@ class _Reader:
             name=name,
             kind=kind if 0 <= kind <= _MAX_KIND else 0,
             scope=scope,
-            start_ns=span.start_time_unix_nano,
-            end_ns=span.end_time_unix_nano or None,
+            start_ns=start,
+            end_ns=end,
             status_code=code,
-            status_message=message_text,
+            status_message=text,
             attributes=attributes,
-            events=tuple(map(self._event, events)) if events else (),
-            links=_links(links) if links else (),
+            events=found_events,
+            links=found_links,
             resource=resource,
         )
-        state, left_out, events_left_out = (
-            span.trace_state,
-            left_out + span.dropped_attributes_count,
-            span.dropped_events_count,
-        )
+        left_out += span.dropped_attributes_count
+        state, events_left_out = span.trace_state, span.dropped_events_count
         if state or left_out or events_left_out:  # past 15 names a call of CPython's takes 0.5 us longer
             found = replace(found, trace_state=state, dropped_attributes=left_out, dropped_events=events_left_out)
         self.items.append(found)
         if bad_parent:
             self.items.append(self._report(bad_parent))
-        if links and len(found.links) < len(links):
+        if links and len(found_links) < len(links):
             self.items.append(self._report(Reason.BAD_LINK_ID))
 
-    def _event(self, event: Any) -> SpanEvent:
-        values, _ = self.attributes(event.attributes)
-        return SpanEvent(event.name, values, event.time_unix_nano)
+    def _events(self, events: Any) -> tuple[SpanEvent, ...]:
+        self._spend(len(events))
+        return tuple(
+            [SpanEvent(event.name, self.attributes(event.attributes)[0], event.time_unix_nano) for event in events]
+        )
+
+    def _links(self, links: Any) -> tuple[SpanKey, ...]:
+        self._spend(len(links))
+        found = []
+        for link in links:
+            try:
+                found.append((trace_id(link.trace_id.hex()), span_id(link.span_id.hex())))
+            except SpanError:
+                continue
+        return tuple(found)
 
     def attributes(self, pairs: Any) -> tuple[dict[str, Value], int]:
         """Attributes as a plain dict, and how many had to be left out because their value was malformed."""
@@ -314,6 +339,8 @@ class _Reader:
         """
         tag = raw[0]
         if tag == _INT:
+            if len(raw) == 3 and raw[1] & _MORE and raw[2] < _MORE:  # noqa: PLR2004 - 128 to 16,383, made quick
+                return raw[1] & ~_MORE | raw[2] << 7
             number, place = _varint(raw, 1)
             if place == len(raw) and number < _UNSIGNED:
                 return number if number < _SIGNED else number - _UNSIGNED
@@ -341,22 +368,10 @@ class _Reader:
 
 
 def _status(raw: bytes) -> tuple[int, str]:
-    """A span's status from the bytes of its message, which most spans have none of."""
-    if not raw:
-        return 0, ""
+    """A span's status from the bytes of its message."""
     try:
         status = parse_status(raw)
     except DecodeError:
-        return 0, ""
+        return _UNSET
     code = status.code
     return code if 0 <= code <= _MAX_STATUS else 0, status.message
-
-
-def _links(links: Any) -> tuple[SpanKey, ...]:
-    found = []
-    for link in links:
-        try:
-            found.append((trace_id(link.trace_id.hex()), span_id(link.span_id.hex())))
-        except SpanError:
-            continue
-    return tuple(found)

@@ -2,7 +2,7 @@
 
 Invariants: whatever the bytes are, spans and reasons come out, or `RefusedError`; a span that cannot be used costs
 itself only. What a body can make of memory is bounded by its parts, which are counted before they are made.
-Attributes of a span that no dialect knows are left out: nothing reads them.
+Of a span that no dialect knows only its place and its times are read: nothing asks for more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from otel_loopguard.attributes import RUN_CALLS
+from otel_loopguard.attributes import OPERATION, RUN_CALLS
 from otel_loopguard.dialects import BY_NAME, BY_SCOPE, TELLING_KEYS
 from otel_loopguard.files import calls, otlp_json, otlp_loose, otlp_wire
 from otel_loopguard.files.reasons import Reason
@@ -82,8 +82,9 @@ def decode(body: bytes, encoding: Encoding) -> Decoded:
 
 
 def wanted(name: str, scope: str, keys: Collection[str]) -> bool:
-    """Tells whether any dialect may know a span of this name, scope and attribute keys, so that they are read."""
-    return name in BY_NAME or scope in BY_SCOPE or not _TELLING.isdisjoint(keys)
+    """Tells whether any dialect may know a span of this name, scope and attribute keys, so that it is read whole."""
+    # The first asks for what most spans of agents have; the last looks at all keys.
+    return OPERATION in keys or name in BY_NAME or scope in BY_SCOPE or not _TELLING.isdisjoint(keys)
 
 
 def _report(reason: str) -> BadInput:

@@ -21,6 +21,7 @@ from aiohttp import hdrs, web
 from otel_loopguard.errors import ServeError
 from otel_loopguard.scorer.access import Tokens
 from otel_loopguard.scorer.answers import ANSWERS, problem, taken, wait_s
+from otel_loopguard.scorer.connections import IdleConnections
 from otel_loopguard.scorer.counts import CUT_OFF, FAILED, Transport
 from otel_loopguard.scorer.decode import Encoding
 from otel_loopguard.scorer.receiving import COMMIT_S, Accepted, Receiver
@@ -30,11 +31,11 @@ TRACES: Final = "/v1/traces"
 HEALTH: Final = "/healthz"
 READY: Final = "/readyz"
 OPEN_PATHS: Final = frozenset({HEALTH, READY})
-"""Answered without a token: they say nothing but one word."""
+"""Answered without a token: they say nothing but a word or two."""
 BODY_S: Final = 30.0
 """How long a body may take to arrive."""
 IDLE_S: Final = 75.0
-"""How long a connection is kept between requests."""
+"""How long a connection is kept without a whole head of a request, at the beginning and between requests."""
 LINGER_S: Final = 1.0
 """How long the rest of a refused body is still read, so that its sender gets to read the answer."""
 _INLINE_BYTES: Final = 64 * 1024
@@ -61,6 +62,7 @@ class HttpServer:
         routes: what else to serve, such as `web.get("/metrics", handler)`.
         tls: from `access.ssl_context`; None for none.
         body_s: how long a body may take to arrive.
+        idle_s: how long a connection may be without a request.
 
     Thread safety: used on the event loop alone.
     """
@@ -74,12 +76,15 @@ class HttpServer:
         routes: Iterable[web.AbstractRouteDef] = (),
         tls: ssl.SSLContext | None = None,
         body_s: float = BODY_S,
+        idle_s: float = IDLE_S,
     ) -> None:
         self._receiver = receiver
         self._tokens = tokens or Tokens()
         self._ready = ready
         self._tls = tls
         self._body_s = body_s
+        self._idle_s = idle_s
+        self._idle: Final = IdleConnections(idle_s)
         self._decoders = ThreadPoolExecutor(_DECODERS, thread_name_prefix="loopguard-decode")
         self.application: Final = web.Application(
             middlewares=[self._guard], client_max_size=receiver.limits.max_body_bytes
@@ -106,7 +111,7 @@ class HttpServer:
             self.application,
             access_log=None,
             auto_decompress=False,
-            keepalive_timeout=IDLE_S,
+            keepalive_timeout=self._idle_s,
             lingering_time=LINGER_S,
             logger=_quiet_logger(),
             shutdown_timeout=COMMIT_S,
@@ -120,6 +125,8 @@ class HttpServer:
             message = f"{host}:{port}: HTTP cannot be served there: {error.strerror or type(error).__name__}"
             raise ServeError(message) from None
         self._runner = runner
+        if runner.server is not None:  # it is, after `setup`
+            self._idle.start(runner.server)
         return int(runner.addresses[0][1])
 
     async def stop(self) -> None:
@@ -128,6 +135,7 @@ class HttpServer:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        self._idle.stop()
         self._decoders.shutdown(wait=False)
 
     # --- traces -----------------------------------------------------------------------------------------
@@ -219,7 +227,8 @@ class HttpServer:
         """Lets nobody to any route without a token, whoever added it; traces have their own answer for that."""
         path, shown = request.path, request.headers.get(hdrs.AUTHORIZATION)
         if path in OPEN_PATHS or path == TRACES or self._tokens.allow(shown, browser=request.method in _READING):
-            return await handler(request)
+            with self._idle.busy(request.protocol):
+                return await handler(request)
         text = ANSWERS[Refusal.UNAUTHENTICATED].text
         answer = web.Response(status=401, text=f"{text}\n", headers={hdrs.WWW_AUTHENTICATE: "Bearer"})
         if request.method in _READING:

@@ -373,6 +373,23 @@ def test_slow_senders_are_told_to_come_again() -> None:
     assert {("http", "too_slow"): 1} == took.counts.read().requests
 
 
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/traces HTTP/1.1\r\nHost: x\r\n"])
+def test_connections_without_a_request_are_closed(sent: bytes) -> None:
+    """A connection that sends nothing, or no whole head, ends after a while; one that waits for its answer does not."""
+    intake = MemoryIntake()
+    intake.held = []
+    with served(receiver(intake), idle_s=0.4) as port, raw(port) as idle, raw(port) as waiting:
+        waiting.sendall(head(len(GOOD), "Connection: close") + GOOD)
+        idle.sendall(sent)
+        with contextlib.suppress(ConnectionError):
+            assert b"" == read_all(idle)
+        intake.release()
+        assert read_all(waiting).startswith(b"HTTP/1.1 200 OK\r\n")
+        with raw(port) as kept:
+            kept.sendall(head(len(GOOD)) + GOOD)
+            assert read_all(kept).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_senders_that_go_away_are_counted() -> None:
     """A request that is cut off is neither taken nor refused."""
     intake = MemoryIntake()
