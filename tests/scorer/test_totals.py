@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.model import RunOutcome
@@ -335,6 +335,7 @@ def histories(draw: st.DrawFn) -> list[list[tuple[str, JudgedRun | None]]]:
     return found
 
 
+@settings(max_examples=100)
 @given(histories(), st.data())
 def test_net_is_a_recount_and_nothing_goes_down(
     history: list[list[tuple[str, JudgedRun | None]]], data: st.DataObject
