@@ -126,39 +126,37 @@ def read_own(attributes: Mapping[str, Value]) -> OwnAttributes:
     if schema != SCHEMA_VERSION or isinstance(schema, bool):
         return OwnAttributes(malformed=True)  # another contract: nothing in it can be taken at this one's word
     own = OwnAttributes(present=True, call={})
+    call = own.call
+    # A span of ours bears some twenty: each is looked up once, and checked by one call into C for most.
     for name in names:
-        value = attributes[name]
-        if name in _FIELDS:
-            field, shape = _FIELDS[name]
-            checked = shape(value)
-            if checked is None:
-                own.malformed = True
-            else:
-                setattr(own, field, checked)
-        elif name in CALL_FIELDS:
-            field, shape = CALL_FIELDS[name]
-            checked = shape(value)
-            if checked is None:
-                own.malformed = True
-            else:
-                own.call[field] = checked
+        known = _KNOWN.get(name)
+        if known is None:
+            continue
+        field, shape, is_call = known
+        try:
+            checked = shape(attributes[name])
+        except TypeError:  # of another type than the shape is for, or without a hash
+            checked = None
+        if checked is None:
+            own.malformed = True
+        elif is_call:
+            call[field] = checked
+        else:
+            setattr(own, field, checked)
     return own
 
 
 def _matching(pattern: re.Pattern[str]) -> Callable[[Value], str | None]:
+    fullmatch = pattern.fullmatch
+
     def shape(value: Value) -> str | None:
-        return value if isinstance(value, str) and pattern.fullmatch(value) else None
+        return value if fullmatch(value) else None
 
     return shape
 
 
 def _one_of(enumeration: type[_E]) -> Callable[[Value], _E | None]:
-    members = {member.value: member for member in enumeration}
-
-    def shape(value: Value) -> _E | None:
-        return members.get(value) if isinstance(value, str) else None
-
-    return shape
+    return {member.value: member for member in enumeration}.get
 
 
 def _count(value: Value) -> int | None:
@@ -240,3 +238,8 @@ CALL_FIELDS: Final[Mapping[str, tuple[str, Callable[[Value], Value]]]] = {
     attr.RESULT_MOVING: ("result_moving", _flag),
     attr.SAME_RESULT_ITEM: ("same_result_item", _flag),
 }
+_KNOWN: Final[Mapping[str, tuple[str, Callable[[Value], Value], bool]]] = {
+    **{name: (*known, False) for name, known in _FIELDS.items()},
+    **{name: (*known, True) for name, known in CALL_FIELDS.items()},
+}
+"""Field, shape, and whether it is of the call; a shape may raise TypeError."""
