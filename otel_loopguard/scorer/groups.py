@@ -169,6 +169,14 @@ class OpenGroups:
             else:
                 yield self._take(group, now_ns)
 
+    def overdue_ns(self, now_ns: int) -> int:
+        """Tells for how long a group has been due that is due the longest, about; may be called from any thread."""
+        queue = self._queue
+        try:
+            return max(0, now_ns - queue[0][0])
+        except IndexError:
+            return 0
+
     def put_back(self, due: Due, *, until_ns: int) -> None:
         """Puts a group back that could not be judged; it is not due before `until_ns`."""
         group = _Group()
@@ -264,7 +272,7 @@ class OpenGroups:
     def _due_ns(self, group: _Group) -> int:
         limits = self._limits
         if group.spans >= limits.max_spans:
-            return group.hold_ns
+            return max(group.hold_ns, group.last_ns)
         wait_ns = limits.idle_ns if group.open else min(limits.grace_ns, limits.idle_ns)
         return max(group.hold_ns, min(group.last_ns + wait_ns, group.first_ns + limits.max_age_ns))
 

@@ -140,8 +140,8 @@ class Judge:
         settled: told of each settlement that is on disk, in this thread.
         clock: Unix time in nanoseconds.
 
-    Thread safety: `learn`, `open_spans`, `open_groups` and `stop` may be called from any thread; everything else from
-    the one that judges.
+    Thread safety: `learn`, `open_spans`, `open_groups`, `lag_s` and `stop` may be called from any thread; everything
+    else from the one that judges.
     """
 
     def __init__(
@@ -197,6 +197,10 @@ class Judge:
     def open_groups(self) -> int:
         """In how many groups they are."""
         return self._groups.groups
+
+    def lag_s(self) -> float:
+        """How long the group that is due the longest has been so, about: more than a second or two is too long."""
+        return self._groups.overdue_ns(self._clock()) / NS_PER_S
 
     def run(self) -> None:
         """Judges until `stop` is called: the body of a thread. What waits then is judged after the next start."""

@@ -1,9 +1,9 @@
 """Prints what the scorer spends on a span after decoding it: facts and rows, the index, judging; as ratios to decoding.
 
-Run as `python tests/bench/bench_judge.py`. For each stream the same requests are decoded, taken in and judged on a store
-in memory, so that the disk costs nothing; CPU time, best of some rounds. Streams: tool spans as the span processor
-leaves them (with digests, without content); the same with model and HTTP spans around them, nine of ten spans; and tool
-spans that still hold content. A ratio to decoding says something; a figure alone does not.
+Run as `python tests/bench/bench_judge.py`. For each stream the same requests are decoded, taken in and judged on a
+store in memory, so that the disk costs nothing; CPU time, best of some rounds. Streams: tool spans as the span
+processor leaves them (with digests, without content); the same with model and HTTP spans around them, nine of ten
+spans; and tool spans that still hold content. A ratio to decoding says something; a figure alone does not.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from otel_loopguard.scorer.decode import Encoding, decode
-
 from otel_loopguard import policy
 from otel_loopguard.digest import Key, Keyring
 from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
+from otel_loopguard.scorer.decode import Encoding, decode
 from otel_loopguard.scorer.groups import NS_PER_S, Limits
 from otel_loopguard.scorer.intake import IntakeQueue
 from otel_loopguard.scorer.judge import Judge

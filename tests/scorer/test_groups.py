@@ -111,6 +111,14 @@ def test_a_clock_that_went_back_keeps_nothing_waiting() -> None:
     assert [((2,), Close.IDLE)] == taken(groups, 70.0)
 
 
+def test_how_long_a_group_has_been_due_is_told() -> None:
+    """For the judge's lag; nothing where nothing is due."""
+    groups = open_groups(row(1, ended=True), *(row(number, TWO, at=3.0) for number in range(2, 12)))
+    assert [0, 1, 7] == [groups.overdue_ns(at * NS_PER_S) // NS_PER_S for at in (0, 4, 10)]
+    assert [(tuple(range(2, 12)), Close.SPAN_LIMIT), ((1,), Close.ROOT_ENDED)] == taken(groups, 10.0)
+    assert ([], 0) == (taken(groups, 100.0), groups.overdue_ns(100 * NS_PER_S))
+
+
 def test_names_that_rest_hold_what_comes_for_them() -> None:
     """A large group is not judged again for each span; and never for longer than a bound, whatever the clock did."""
     groups = open_groups(row(1, names=["r:all"], ended=True))
