@@ -149,6 +149,19 @@ def test_a_full_disk_at_the_start(tmp_path: Path) -> None:
         Store(folder).close()
 
 
+def test_a_backup_that_finds_no_room_leaves_nothing_that_opens(tmp_path: Path) -> None:
+    """It says so, the store goes on, and half a copy is not taken for one."""
+    store = Store(tmp_path / "data")
+    store.append([arrival(number, facts=os.urandom(4 * _KIB)) for number in range(400)]).result()
+    with disk(tmp_path / "disk", "size=256k"):
+        with pytest.raises(StoreError, match="full: free some space"):
+            store.backup(tmp_path / "disk/copy")
+        assert not (tmp_path / "disk/copy" / DATABASE).exists()
+        assert not (tmp_path / "disk/copy" / MARK).exists()
+    assert (401,) == store.append([arrival(1)]).result()
+    store.close()
+
+
 def test_a_failing_disk_refuses_and_goes_on_by_itself(tmp_path: Path) -> None:
     """Another fault than a full disk: the connection is made anew, and nothing acknowledged is lost."""
     store = Store(tmp_path)
