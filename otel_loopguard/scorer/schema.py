@@ -65,8 +65,9 @@ def connect_writer(file: Path, *, max_pages: int | None = None) -> sqlite3.Conne
     Raises:
         sqlite3.Error: the database cannot be read or written.
     """
-    db = _connect(file, _CACHE_KIB)
+    db = _connect(file)
     try:
+        _set_up(db, _CACHE_KIB)
         # Each of these writes to the file: what is not ours stays as it is.
         if not db.execute("PRAGMA page_count").fetchone()[0]:
             db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -87,20 +88,27 @@ def connect_writer(file: Path, *, max_pages: int | None = None) -> sqlite3.Conne
 
 def connect_reader(file: Path) -> sqlite3.Connection:
     """Opens a connection that only reads, and never checkpoints: two that did both at once could lose commits."""
-    db = _connect(file, _READER_CACHE_KIB)
-    db.execute("PRAGMA wal_autocheckpoint = 0")
-    db.execute("PRAGMA query_only = ON")
+    db = _connect(file)
+    try:
+        _set_up(db, _READER_CACHE_KIB)
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute("PRAGMA query_only = ON")
+    except sqlite3.Error:
+        db.close()
+        raise
     return db
 
 
-def _connect(file: Path, cache_kib: int) -> sqlite3.Connection:
+def _connect(file: Path) -> sqlite3.Connection:
     # One thread at a time has it, but not the same one always.
-    db = sqlite3.connect(file, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(file, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+
+
+def _set_up(db: sqlite3.Connection, cache_kib: int) -> None:
     db.execute(f"PRAGMA cache_size = -{cache_kib}")
     db.execute("PRAGMA temp_store = MEMORY")
     db.execute("PRAGMA cell_size_check = ON")
     db.execute("PRAGMA trusted_schema = OFF")
-    return db
 
 
 def prepare(db: sqlite3.Connection, file: Path, *, complete: bool) -> None:
