@@ -26,6 +26,8 @@ SINCE: Final = {"15m": "15 minutes", "1h": "1 hour", "24h": "24 hours", "7d": "7
 _AGO: Final = re.compile(r"(?P<number>[0-9]{1,5})(?P<unit>[smhd])", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _NS_PER_S: Final = 1_000_000_000
+_STEPS: Final = 60
+"""Into how many the time that is looked back on is divided."""
 _BEFORE: Final = re.compile(r"(?P<judged_ns>[0-9]{1,19})~(?P<run_id>.*)", re.ASCII | re.DOTALL)
 _NAMES: Final = ("service", "release", "tool", "agent")
 _MAX_NUMBER_CHARS: Final = 9
@@ -78,7 +80,10 @@ def _since(text: str | None, now_ns: int) -> int | None:
         return None
     ago = _AGO.fullmatch(text)
     if ago is not None:
-        return now_ns - int(ago["number"]) * _SECONDS[ago["unit"]] * _NS_PER_S
+        length_s = int(ago["number"]) * _SECONDS[ago["unit"]]
+        # In steps, so that a page that is looked at again is the same page.
+        step_ns = max(1, length_s // _STEPS) * _NS_PER_S
+        return (now_ns - length_s * _NS_PER_S) // step_ns * step_ns
     try:
         when = datetime.fromisoformat(text)
         when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)

@@ -17,6 +17,7 @@ from otel_loopguard.scorer import metrics
 from otel_loopguard.scorer.filters import Filters, Place
 from otel_loopguard.scorer.group_facts import GroupFacts, decode
 from otel_loopguard.scorer.judging import ALIAS_MARK, PART_MARK
+from otel_loopguard.scorer.pages.remembering import Remembering
 from otel_loopguard.scorer.pages.source import Health
 from otel_loopguard.scorer.records import JudgedRun, Refusal, Totals
 from otel_loopguard.scorer.store import Store
@@ -39,6 +40,7 @@ class StoreSource:
         self._store = store
         self._policy = policy
         self._health = health
+        self._slow = Remembering()
 
     @property
     def policy(self) -> Policy:
@@ -51,11 +53,13 @@ class StoreSource:
         Raises:
             StoreError: the database cannot be read; so do the next ones.
         """
-        return self._store.listed(filters, before=before, limit=limit)
+        store = self._store
+        return self._slow.get((filters, before, limit), lambda: store.listed(filters, before=before, limit=limit))
 
     def counts(self, filters: Filters) -> Mapping[RunOutcome, int]:
         """Returns how many there are by outcome."""
-        return self._store.outcomes(msgspec.structs.replace(filters, outcome=None))
+        whatever = msgspec.structs.replace(filters, outcome=None)
+        return self._slow.get(whatever, lambda: self._store.outcomes(whatever))
 
     def run(self, run_id: str) -> JudgedRun | None:
         """Returns one run."""
