@@ -300,6 +300,18 @@ def test_every_page_fits(browser: Browser, server: Server, address: str, size: d
     watched.close()
 
 
+def test_a_printed_page_is_light(browser: Browser, server: Server) -> None:
+    """Whoever prints from a dark screen gets dark text on white."""
+    watched = Watched(browser, server, color_scheme="dark")
+    page = watched.go(_path_of("circle"))
+    page.emulate_media(media="print")
+    assert "rgb(255, 255, 255)" == page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert [] == page.evaluate(CONTRAST)
+    assert not page.locator("nav").is_visible()
+    _shot(page, "print")
+    watched.close()
+
+
 def test_the_style_sheet_has_a_rule_for_each_colour_and_finding(watched: Watched) -> None:
     """What the records number is what the style sheet knows."""
     page = watched.go("/")
