@@ -85,12 +85,14 @@ class FactsReader:
         policy: the owner's policy, or `policy.default()`.
         digester_for: gives the digester for a trace id or run id; `Keyring.for_trace`, or a function that
             always gives the environment's digester where equal calls must match across traces.
+        sketches: whether calls get `likenesses`, which mean something in this process only.
 
     Thread safety: none needed for correctness of results; the caches are plain dicts.
     """
 
-    def __init__(self, policy: Policy, digester_for: Callable[[str], Digester]) -> None:
+    def __init__(self, policy: Policy, digester_for: Callable[[str], Digester], *, sketches: bool = True) -> None:
         self._policy = policy
+        self._sketches = sketches
         self._digester_for = digester_for
         self._plain: dict[NameKind, set[str]] = {kind: set() for kind in NameKind}
         """Names that pass as they are, by kind; those that do not are digested anew each time."""
@@ -332,7 +334,7 @@ class FactsReader:
             error_digest=_error_digest(reading, contract, digester) if failed else None,
             result_words=count_words(given, MOST_WORDS) if isinstance(given, str) else None,
             likenesses=None
-            if outcome is _DENIED
+            if outcome is _DENIED or not self._sketches
             else _likenesses(normal, text, contract, digester, lost=lost, form=call_form),
             signals=None
             if result_unknown is not None

@@ -28,7 +28,6 @@ from otel_loopguard.scorer.settings import Raw
 MAX_OPEN_SPANS: Final = 2_000_000
 """Spans that may wait to be judged: past it senders are asked to come again later. Some 100 bytes of memory each."""
 
-_replace = msgspec.structs.replace
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -68,7 +67,7 @@ class IntakeQueue:
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._store, self._scope = store, policy.scope
-        self._reader = FactsReader(policy, lambda _: keyring.environment())
+        self._reader = FactsReader(policy, lambda _: keyring.environment(), sketches=False)
         self._learn, self._open_spans = learn, open_spans
         self._refuses_raw = raw is Raw.REFUSE
         self._max_open = max_open_spans
@@ -111,9 +110,6 @@ class IntakeQueue:
                 refused += 1
                 continue
             facts = reader.of_reading(span, reading)
-            call = facts.call
-            if call is not None and call.likenesses is not None:
-                facts = _replace(facts, call=_replace(call, likenesses=None))  # they mean something here and now only
             held = by_trace.get(facts.trace_id)
             if held is None:
                 by_trace[facts.trace_id] = [facts]

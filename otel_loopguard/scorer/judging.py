@@ -7,14 +7,14 @@ in whatever portions and however often they came, but for how often that was.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 
 from otel_loopguard.assembly import assemble
 from otel_loopguard.detectors.writes import BusinessMemory
-from otel_loopguard.model import Flag, Run, SpanFacts, Verdict
+from otel_loopguard.model import Flag, Role, Run, SpanFacts, Verdict
 from otel_loopguard.policy import Policy
 from otel_loopguard.scorer.group_facts import GroupFacts, cut
 from otel_loopguard.scorer.records import Close, JudgedRun
@@ -30,6 +30,7 @@ ALIAS_MARK: Final = "@"
 """Stands between a run's id and its first trace, where the id is another run's already; no run id holds one."""
 
 Pairs: TypeAlias = tuple[tuple[JudgedRun | None, JudgedRun | None], ...]
+_OTHER: Final = Role.OTHER
 _GOING_ON: Final = (Close.AGE_LIMIT, Close.SPAN_LIMIT)
 
 
@@ -122,8 +123,10 @@ class _Judging:
 
     def judge(self, part: GroupFacts, *, is_cut: bool, full: bool) -> None:
         """Judges one part; `full`: it is closed for good."""
+        if all(span.role is _OTHER for span in part.spans):
+            return  # traces of no agent, the most there are
         runs = self._named(assemble(part.arrived(), self._policy))
-        ended = _ended_traces(part.spans) if runs else set()
+        ended = _ended_traces(part.spans)
         for run in runs:
             limited = self._limited(run) if is_cut else run
             verdict, _ = judge(limited, self._policy, memory=self._memory)
@@ -153,23 +156,16 @@ class _Judging:
 
     def _named(self, runs: Sequence[Run]) -> list[Run]:
         """The runs of one part, each with an id that no other run has."""
-        named: dict[str, Run] = {}
+        aliases = self._whole.aliases
         for run in runs:
-            run_id = self._own_id(run)
-            if run_id in named:
-                run_id = _by_trace(run)
-            while run_id in named:
-                run_id += ALIAS_MARK
-            named[run_id] = run if run_id == run.run_id else msgspec.structs.replace(run, run_id=run_id)
-        return list(named.values())
-
-    def _own_id(self, run: Run) -> str:
-        run_id, aliases = run.run_id, self._whole.aliases
-        if run_id in self._all_before:
-            aliases.pop(run_id, None)
-        elif run_id not in aliases and run_id not in self._sealed and self._is_taken(run_id):
-            aliases[run_id] = _by_trace(run)
-        return aliases.get(run_id, run_id)
+            if run.run_id in self._all_before:
+                aliases.pop(run.run_id, None)
+            elif run.run_id not in aliases and run.run_id not in self._sealed and self._is_taken(run.run_id):
+                aliases[run.run_id] = _by_trace(run)
+        return [
+            run if run_id == run.run_id else msgspec.structs.replace(run, run_id=run_id)
+            for run_id, run in named_runs(runs, aliases).items()
+        ]
 
     def _limited(self, run: Run) -> Run:
         """As `Replay` does with the parts of a group that was cut."""
@@ -204,6 +200,24 @@ class _Judging:
         if not came or verdict.ended_ns is None:
             return False
         return verdict.ended_ns + BACKFILL_AFTER_NS < min(came)
+
+
+def named_runs(runs: Iterable[Run], aliases: Mapping[str, str]) -> dict[str, Run]:
+    """Returns the runs of one part of a group by the ids that they are stored under, but for the part's number.
+
+    Args:
+        runs: as `assemble` gave them, in its order.
+        aliases: of the group (`GroupFacts.aliases`).
+    """
+    named: dict[str, Run] = {}
+    for run in runs:
+        run_id = aliases.get(run.run_id, run.run_id)
+        if run_id in named:
+            run_id = _by_trace(run)
+        while run_id in named:
+            run_id += ALIAS_MARK
+        named[run_id] = run
+    return named
 
 
 def _by_trace(run: Run) -> str:
