@@ -10,41 +10,29 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from threading import Lock, local
-from typing import Any, Final
+from threading import Lock
+from typing import Final
 
-import zstandard
-
-from otel_loopguard.errors import StaleError, StoreError
-from otel_loopguard.model import RunOutcome
+from otel_loopguard.errors import StoreError
 from otel_loopguard.scorer import retention, settling
-from otel_loopguard.scorer.filters import Filters, Place, where
 from otel_loopguard.scorer.folder import WAL, DataFolder
-from otel_loopguard.scorer.readers import Readers, database_faults
-from otel_loopguard.scorer.records import Arrival, JudgedRun, Pending, Series, Settlement, StoredGroup
+from otel_loopguard.scorer.readers import database_faults
+from otel_loopguard.scorer.reading import Packing, StoreReading
+from otel_loopguard.scorer.records import Arrival, Settlement
 from otel_loopguard.scorer.retention import Eviction
 from otel_loopguard.scorer.schema import connect_writer, empty_log, last_number, prepare
 from otel_loopguard.scorer.writer import Writer, WriterCounts
 
 DEFAULT_MAX_WAITING_BYTES: Final = 64 * 2**20
-_PENDING_AT_ONCE: Final = 10_000
 _ROW_BYTES: Final = 200
 """What a waiting row holds beside its facts, about."""
 
 
-class _Packing(local):
-    """One compressor a thread; they must not be shared. Level 1: 0.4 µs a span, to a fifth of its size."""
-
-    def __init__(self) -> None:
-        self.pack = zstandard.ZstdCompressor(level=1).compress
-        self.unpack = zstandard.ZstdDecompressor().decompress
-
-
-class Store:
+class Store(StoreReading):
     """The scorer's data folder.
 
     Args:
@@ -72,9 +60,8 @@ class Store:
         self._file = self._folder.database
         self._process = os.getpid()
         self._closed = False
-        self._readers = Readers(self._file)
         self._numbers = Lock()
-        self._packing = _Packing()
+        super().__init__(self._file, Packing())
         connect = partial(connect_writer, self._file, max_pages=max_pages)
         try:
             with database_faults(self._file):
@@ -189,145 +176,6 @@ class Store:
         self._readers.close()
         self._writer.close()  # the last one closes the log
         self._folder.close()
-
-    # --- reading ------------------------------------------------------------------------------------------
-
-    def pending(self) -> Iterator[Pending]:
-        """Yields the rows that are not yet judged, ascending."""
-        query = (
-            "SELECT row, trace_id, received_ns, spans, root_ended, names "  # not the facts, which stand behind them
-            "FROM pending WHERE row > ? ORDER BY row LIMIT ?"
-        )
-        after = 0
-        while True:
-            with self._readers.one() as db:
-                rows = db.execute(query, (after, _PENDING_AT_ONCE)).fetchall()
-                found = [settling.read_pending(row) for row in rows]
-            if not found:
-                return
-            yield from found
-            after = found[-1].row
-
-    def read(self, rows: Sequence[int]) -> list[bytes]:
-        """Returns the facts of rows, in their order.
-
-        Raises:
-            StaleError: one of them is not there any more.
-        """
-        query = "SELECT row, facts FROM pending WHERE row IN (SELECT value FROM json_each(?))"
-        with self._readers.one() as db:
-            packed = dict(db.execute(query, (settling.encode_json(rows).decode(),)).fetchall())
-            found = {row: self._packing.unpack(facts) for row, facts in packed.items()}
-        try:
-            return [found[row] for row in rows]
-        except KeyError:
-            message = "rows that were to be read are settled"
-            raise StaleError(message) from None
-
-    def groups_with(self, names: Collection[str]) -> list[StoredGroup]:
-        """Returns the judged groups that have any of these names, ascending by number."""
-        wanted = settling.names_text(tuple(names))
-        with self._readers.snapshot() as db:
-            query = "SELECT DISTINCT grp FROM name WHERE name IN (SELECT value FROM json_each(?)) ORDER BY grp"
-            return [self._group(db, grp) for (grp,) in db.execute(query, (wanted,)).fetchall()]
-
-    def group_of(self, run_id: str) -> StoredGroup | None:
-        """Returns the group of a run; None where the run is not known."""
-        with self._readers.snapshot() as db:
-            found = db.execute("SELECT grp FROM run WHERE run_id = ?", (run_id,)).fetchone()
-            return None if found is None else self._group(db, found[0])
-
-    def _group(self, db: sqlite3.Connection, group: int) -> StoredGroup:
-        names, packed = db.execute("SELECT names, facts FROM judged WHERE grp = ?", (group,)).fetchone()
-        runs = db.execute("SELECT record FROM run WHERE grp = ? ORDER BY position", (group,)).fetchall()
-        return StoredGroup(
-            group=group,
-            facts=self._packing.unpack(packed),
-            names=settling.decode_names(names),
-            runs=tuple(settling.decode_run(record) for (record,) in runs),
-        )
-
-    def totals(self) -> dict[Series, float]:
-        """Returns all totals."""
-        with self._readers.one() as db:
-            return settling.read_totals(db.execute("SELECT name, labels, value FROM total").fetchall())
-
-    def run(self, run_id: str) -> JudgedRun | None:
-        """Returns one run; None where it is not known."""
-        found = self._decoded("SELECT 0, record FROM run WHERE run_id = ?", (run_id,))
-        return found[0][1] if found else None
-
-    def runs(
-        self,
-        *,
-        service: str | None = None,
-        release: str | None = None,
-        outcome: RunOutcome | None = None,
-        started_from_ns: int | None = None,
-        started_before_ns: int | None = None,
-        before: tuple[int, str] | None = None,
-        limit: int = 100,
-    ) -> list[JudgedRun]:
-        """Returns runs that all filters let through, the last judged first.
-
-        Args:
-            service: of the run; None for any, as with the others.
-            release: of the service.
-            outcome: of the verdict.
-            started_from_ns: start of the run at the earliest.
-            started_before_ns: start of the run before this.
-            before: (judged_ns, run_id) of the last one of the page before.
-            limit: how many at most.
-        """
-        tests: dict[str, Any] = {
-            "service = ?": service,
-            "release = ?": release,
-            "outcome = ?": outcome,
-            "started_ns >= ?": started_from_ns,
-            "started_ns < ?": started_before_ns,
-        }
-        given = {test: value for test, value in tests.items() if value is not None}
-        values = list(given.values())
-        if before is not None:
-            given["(judged_ns, run_id) < (?, ?)"] = before
-            values += before
-        where = " AND ".join(given) or "TRUE"
-        query = f"SELECT 0, record FROM run WHERE {where} ORDER BY judged_ns DESC, run_id DESC LIMIT ?"  # noqa: S608 - fixed tests
-        return [run for _, run in self._decoded(query, (*values, limit))]
-
-    def listed(self, filters: Filters, *, before: Place | None, limit: int) -> list[JudgedRun]:
-        """Returns the runs that are wanted and come after `before`, the last judged first."""
-        condition, values = where(filters, before)
-        query = f"SELECT record FROM run WHERE {condition} ORDER BY judged_ns DESC, run_id DESC LIMIT ?"  # noqa: S608 - fixed tests
-        return [settling.decode_run(record) for (record,) in self._readers.all(query, (*values, limit))]
-
-    def outcomes(self, filters: Filters) -> dict[RunOutcome, int]:
-        """Returns how many of the runs that are wanted have which outcome."""
-        condition, values = where(filters)
-        query = f"SELECT outcome, count(*) FROM run WHERE {condition} GROUP BY outcome"  # noqa: S608 - fixed tests
-        return {RunOutcome(outcome): number for outcome, number in self._readers.all(query, values)}
-
-    def outbox(self, sink: str, limit: int) -> list[tuple[int, JudgedRun]]:
-        """Returns runs that a sink has not had, in the order in which they were judged, with their positions.
-
-        A run that was revised before the sink had it comes once, as it is now.
-        """
-        query = (
-            "SELECT position, record FROM run WHERE position > "
-            "coalesce((SELECT position FROM sink WHERE name = ?), 0) ORDER BY position LIMIT ?"
-        )
-        return self._decoded(query, (sink, limit))
-
-    def _decoded(self, query: str, values: Sequence[Any]) -> list[tuple[int, JudgedRun]]:
-        with self._readers.one() as db:
-            return [
-                (position, settling.decode_run(record)) for position, record in db.execute(query, values).fetchall()
-            ]
-
-    def backlog(self, sink: str) -> int:
-        """Returns how many runs a sink has not had."""
-        query = "SELECT count(*) FROM run WHERE position > coalesce((SELECT position FROM sink WHERE name = ?), 0)"
-        return int(self._readers.all(query, (sink,))[0][0])
 
     def backup(self, path: Path) -> None:
         """Copies the database, as it is at this moment, into a new folder that a store can be opened on.
