@@ -18,6 +18,7 @@ from otel_loopguard.scorer.access import Tokens
 from otel_loopguard.scorer.answers import ANSWERS, status, taken
 from otel_loopguard.scorer.counts import FAILED, Transport
 from otel_loopguard.scorer.decode import Encoding
+from otel_loopguard.scorer.quiet import quiet
 from otel_loopguard.scorer.receiving import COMMIT_S, Receiver
 from otel_loopguard.scorer.records import Refusal, RefusedError
 
@@ -81,6 +82,7 @@ class GrpcServer:
         if port == 0:
             message = f"{address}: gRPC cannot be served there: in use, not an address of this machine, or not allowed"
             raise ServeError(message)
+        quiet("grpc._server")  # logs the text of an error of ours
         self._server.start()
         return port
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import logging
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +23,7 @@ from otel_loopguard.scorer.answers import ANSWERS, problem, taken, wait_s
 from otel_loopguard.scorer.connections import IdleConnections
 from otel_loopguard.scorer.counts import CUT_OFF, FAILED, Transport
 from otel_loopguard.scorer.decode import Encoding
+from otel_loopguard.scorer.quiet import quiet
 from otel_loopguard.scorer.receiving import COMMIT_S, Accepted, Receiver
 from otel_loopguard.scorer.records import Refusal, RefusedError
 
@@ -113,7 +113,7 @@ class HttpServer:
             auto_decompress=False,
             keepalive_timeout=self._idle_s,
             lingering_time=LINGER_S,
-            logger=_quiet_logger(),
+            logger=quiet(__name__),
             shutdown_timeout=COMMIT_S,
         )
         await runner.setup()
@@ -279,28 +279,3 @@ async def _settled(done: Future[Any], timeout_s: float) -> None:
     done.add_done_callback(wake)
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(settled.wait(), timeout_s)
-
-
-class _NoContent(logging.Filter):
-    """Keeps what a request said out of the log: an error's text may quote it."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Leaves the error's class."""
-        kind = record.exc_info[0] if isinstance(record.exc_info, tuple) else None
-        if kind is not None:
-            record.msg, record.args, record.exc_info, record.exc_text = (
-                "a request failed: %s",
-                (kind.__name__,),
-                None,
-                None,
-            )
-        return True
-
-
-_NO_CONTENT: Final = _NoContent()
-
-
-def _quiet_logger() -> logging.Logger:
-    logger = logging.getLogger(__name__)
-    logger.addFilter(_NO_CONTENT)  # once, however often it is added
-    return logger

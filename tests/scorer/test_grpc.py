@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from otel_loopguard.errors import ServeError
+from otel_loopguard.model import Span
 from otel_loopguard.scorer import grpc_server
 from otel_loopguard.scorer.access import Tokens
 from otel_loopguard.scorer.answers import ANSWERS
@@ -250,14 +251,16 @@ def test_calls_that_are_given_up_free_their_threads() -> None:
         assert b"" == _method(channel)(GOOD, timeout=20)
 
 
-def test_faults_of_ours_are_no_success() -> None:
-    """A fault is UNKNOWN, and counted."""
+def test_faults_of_ours_log_no_content(caplog: pytest.LogCaptureFixture) -> None:
+    """A fault is UNKNOWN and counted, and the log does not quote what a request held."""
 
     class Faulty(MemoryIntake):
-        def submit(self, spans: Any) -> Future[Mapping[str, int]]:
-            raise KeyError(len(spans))
+        def submit(self, spans: Sequence[Span]) -> Future[Mapping[str, int]]:
+            raise KeyError(spans[0].name)
 
     took = receiver(Faulty())
     with serving(took) as port:
-        assert grpc.StatusCode.UNKNOWN == export(port)[0]
+        assert grpc.StatusCode.UNKNOWN == export(port, request(message(name="a secret name")))[0]
     assert {("grpc", "failed"): 1} == took.counts.read().requests
+    assert "a request failed: KeyError" in caplog.text
+    assert "secret" not in caplog.text

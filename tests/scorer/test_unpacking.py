@@ -6,13 +6,15 @@ import gzip
 import random
 import tracemalloc
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from isal import isal_zlib
 
+from otel_loopguard.scorer import unpacking
 from otel_loopguard.scorer.records import Refusal, RefusedError
 from otel_loopguard.scorer.unpacking import unpack
 
@@ -32,6 +34,17 @@ PACKERS: Mapping[str, Callable[[bytes], bytes]] = {
     "zstd": zstandard.ZstdCompressor().compress,
     "ZSTD ": _zstd_stream,
 }
+
+
+@pytest.fixture(scope="module", params=["isal", "zlib"], autouse=True)
+def _inflater(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Everything holds with either library."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "zlib":
+            patch.setattr(unpacking, "INFLATER", zlib)
+        else:
+            assert isal_zlib is unpacking.INFLATER
+        yield
 
 
 def _reason(body: bytes, coding: str, limit: int = LIMIT) -> Refusal | None:
