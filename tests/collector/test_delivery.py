@@ -122,6 +122,28 @@ def test_an_outage_loses_nothing(collector: Collector, sinks: list[Sink], applic
         assert_all_arrived(app, sinks)
 
 
+def test_a_stopped_collector_loses_nothing(collector: Collector, sinks: list[Sink], application: Run) -> None:
+    """Stopped as an operator does, with the receiver there and with it away, and started again: every span arrives."""
+    with listening(*sinks), running(collector):
+        app = application(collector)
+        wait_for_some(sinks, 2)
+        collector.stop()
+        collector.start()
+        wait_for_some(sinks, 4)
+        for sink in sinks:
+            sink.down()
+        for _ in range(2):
+            collector.stop()
+            collector.start()
+        app.finish()
+        collector.stop()
+        assert keys(arrived(sinks)) < keys(app.sent())
+        for sink in sinks:
+            sink.up()
+        collector.start()
+        assert_all_arrived(app, sinks)
+
+
 def test_cut_connections_lose_nothing(variant: str, tmp_path: Path, application: Run) -> None:
     """Connections cut in the middle of a request, and before its answer is seen: every span arrives."""
     sinks = sinks_for(variant)
