@@ -19,7 +19,16 @@ from queue import SimpleQueue
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-COPIED: Final = ("otel_loopguard", "tests", "tools", "docs", "README.md", "CHANGELOG.md", "pyproject.toml")
+COPIED: Final = (
+    "otel_loopguard",
+    "collector-config",
+    "tests",
+    "tools",
+    "docs",
+    "README.md",
+    "CHANGELOG.md",
+    "pyproject.toml",
+)
 WORKERS: Final = 2
 SECONDS_A_FAULT: Final = 300.0
 """A fault that makes the tests hang is found too: running out of time counts as red."""
