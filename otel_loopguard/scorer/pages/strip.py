@@ -78,7 +78,7 @@ def strip(page: RunPage) -> Strip | None:
             if row >= MOST_SIBLINGS:
                 hidden += 1
                 continue
-            letter = (call.arguments.text or "?").partition(" ")[0] if pitch >= _LETTERS_FROM else ""
+            letter = _letter(call) if pitch >= _LETTERS_FROM else ""
             cells.append(Cell(x=place * pitch, y=HEAD + row * ROW, call=call, turn=turn.number, letter=letter))
     rows = max(min(len(turn.calls), MOST_SIBLINGS) for turn in turns)
     below = HEAD + rows * ROW + 3
@@ -93,6 +93,12 @@ def strip(page: RunPage) -> Strip | None:
         bars=bars,
         hidden=hidden,
     )
+
+
+def _letter(call: CallView) -> str:
+    if call.arguments.text is None:
+        return "?"
+    return "" if call.arguments.colour is None else call.arguments.text.partition(" ")[0]
 
 
 def _bars(page: RunPage, column: dict[int, int], top: int, pitch: int) -> tuple[Bar, ...]:

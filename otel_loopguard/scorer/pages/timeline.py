@@ -1,7 +1,7 @@
 """One run as a timeline: its turns, in each the sibling calls, and what was found in them.
 
 Invariants: pure; the verdict is the stored one, and only what calls look like is worked out anew from the facts. Equal
-digests have equal letters and colours, in the whole run; a digest that comes once has no colour.
+digests have equal letters and colours, in the whole run; a digest that comes once has neither.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """What is shown of one digest."""
 
     text: str | None
-    """Letter and four hex characters; None where there is no digest."""
+    """Four hex characters, after a letter where the digest comes again; None where there is no digest."""
     digest: str | None = None
     colour: int | None = None
-    """From 1 to `COLOURS`; None where the digest comes once in the run."""
+    """From 1 to `COLOURS`; None, and no letter, where the digest comes once in the run."""
     times: int = 0
     """How often it comes in the run."""
     unknown: str | None = None
@@ -308,13 +308,13 @@ class _Colours:
         repeated = [digest for digest, times in self._times.items() if times > 1]
         self._colours: Mapping[str, int] = {digest: place % COLOURS + 1 for place, digest in enumerate(repeated)}
         marks = Marks(lower=lower, hex_chars=MARK_HEX)
-        self._texts = {digest: marks.of(digest) for digest in self._times}
+        self._texts = {digest: marks.of(digest) for digest in repeated}
 
     def mark(self, digest: str | None, unknown: Unknown | None) -> Mark:
         if digest is None:
             return Mark(text=None, unknown=words.UNKNOWNS[unknown] if unknown is not None else "none recorded")
         return Mark(
-            text=self._texts[digest],
+            text=self._texts.get(digest, digest[:MARK_HEX]),
             digest=digest,
             colour=self._colours.get(digest),
             times=self._times[digest],

@@ -26,6 +26,8 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2
 
 @given(run_id=NAMES, json=st.booleans())
 @example(run_id="a/b", json=False)
+@example(run_id="a/../b", json=False)
+@example(run_id="..", json=False)
 @example(run_id="..", json=True)
 @example(run_id="%2F", json=False)
 @example(run_id="a.json", json=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.digest import Keyring
@@ -82,6 +82,8 @@ def _source(store: Store) -> StoreSource:
 # --- filters --------------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=50)
+@example(runs=[judged(judged_ns=NOW_NS + 3)], filters=Filters(since_ns=NOW_NS + 3), limit=1)
 @given(runs=st.lists(RUNS, max_size=12), filters=FILTERS, limit=st.integers(1, 5))
 def test_the_database_lets_through_what_memory_does(
     tmp_path_factory: pytest.TempPathFactory, runs: list[JudgedRun], filters: Filters, limit: int
