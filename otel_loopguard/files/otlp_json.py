@@ -143,7 +143,7 @@ def fast(line: bytes, report: Report) -> list[Item] | None:
     """The spans of one request in the common shape, or None where the line needs `otlp_loose`."""
     try:
         request = _REQUEST.decode(line)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):  # of msgspec's own, or, from its lowest version, about text that is not UTF-8
         return None
     if not request.resource_spans or request.snake_spans or request.resource_logs or request.resource_metrics:
         return None
