@@ -161,6 +161,8 @@ class Judge:
         self._settled = settled
         self._clock = clock
         self._inbox: deque[Sequence[Pending]] = deque()
+        self._learned = self._settled_spans = 0
+        """Each changed by one thread, and never less than before."""
         self._stopping = threading.Event()
         self._paused_ns = 0
         self._on_their_way: list[_OnItsWay] = []
@@ -175,7 +177,8 @@ class Judge:
         """Settlements that the store did not take; they are made again. May be read from any thread."""
 
     def learn(self, pendings: Sequence[Pending]) -> None:
-        """Takes note of arrivals that were kept: an intake calls it after each commit."""
+        """Takes note of arrivals that were kept: an intake calls it after each commit, from one thread at a time."""
+        self._learned += sum([pending.spans for pending in pendings])
         self._inbox.append(pendings)
 
     def recover(self) -> int:
@@ -187,12 +190,14 @@ class Judge:
         rows = 0
         for pending in self._store.pending():
             self._groups.add(pending)
+            self._learned += pending.spans
             rows += 1
         return rows
 
     def open_spans(self) -> int:
-        """How many spans wait to be judged, as far as they were taken in."""
-        return self._groups.spans
+        """How many spans are kept and not yet settled."""
+        settled = self._settled_spans  # first: what is learned meanwhile is one too many at most
+        return self._learned - settled
 
     def open_groups(self) -> int:
         """In how many groups they are."""
@@ -301,6 +306,7 @@ class Judge:
                 self._failed(sent.due, error, now_ns)
                 continue
             self._counts.apply(sent.plan)
+            self._settled_spans += sent.due.spans
             self._tries.pop(sent.due.rows[0], None)
             if sent.settlement.spans >= LARGE_SPANS:
                 names = itertools.islice(sent.settlement.names, _MOST_RESTING)

@@ -181,6 +181,10 @@ class Repeating:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def is_alive(self) -> bool:
+        """Tells whether it runs."""
+        return self._thread.is_alive()
+
     def _run(self) -> None:
         while not self._stop.wait(self._step()):
             pass

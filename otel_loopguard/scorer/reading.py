@@ -23,6 +23,9 @@ from otel_loopguard.scorer.records import JudgedRun, Pending, Series, StoredGrou
 
 _PENDING_AT_ONCE: Final = 10_000
 
+EVERY_RUN: Final = Filters()
+DEFAULT_RUNS: Final = 100
+
 
 class Packing(local):
     """One compressor a thread; they must not be shared. Level 1: 0.4 µs a span, to a fifth of its size."""
@@ -110,50 +113,14 @@ class StoreReading:
         return found[0][1] if found else None
 
     def runs(
-        self,
-        *,
-        service: str | None = None,
-        release: str | None = None,
-        outcome: RunOutcome | None = None,
-        started_from_ns: int | None = None,
-        started_before_ns: int | None = None,
-        before: tuple[int, str] | None = None,
-        limit: int = 100,
+        self, filters: Filters = EVERY_RUN, *, before: Place | None = None, limit: int = DEFAULT_RUNS
     ) -> list[JudgedRun]:
-        """Returns runs that all filters let through, the last judged first.
-
-        Args:
-            service: of the run; None for any, as with the others.
-            release: of the service.
-            outcome: of the verdict.
-            started_from_ns: start of the run at the earliest.
-            started_before_ns: start of the run before this.
-            before: (judged_ns, run_id) of the last one of the page before.
-            limit: how many at most.
-        """
-        tests: dict[str, Any] = {
-            "service = ?": service,
-            "release = ?": release,
-            "outcome = ?": outcome,
-            "started_ns >= ?": started_from_ns,
-            "started_ns < ?": started_before_ns,
-        }
-        given = {test: value for test, value in tests.items() if value is not None}
-        values = list(given.values())
-        if before is not None:
-            given["(judged_ns, run_id) < (?, ?)"] = before
-            values += before
-        condition = " AND ".join(given) or "TRUE"
-        query = f"SELECT 0, record FROM run WHERE {condition} ORDER BY judged_ns DESC, run_id DESC LIMIT ?"  # noqa: S608 - fixed tests
-        return [run for _, run in self._decoded(query, (*values, limit))]
-
-    def listed(self, filters: Filters, *, before: Place | None, limit: int) -> list[JudgedRun]:
         """Returns the runs that are wanted and come after `before`, the last judged first."""
         condition, values = where(filters, before)
         query = f"SELECT 0, record FROM run WHERE {condition} ORDER BY judged_ns DESC, run_id DESC LIMIT ?"  # noqa: S608 - fixed tests
         return [run for _, run in self._decoded(query, (*values, limit))]
 
-    def outcomes(self, filters: Filters) -> dict[RunOutcome, int]:
+    def outcomes(self, filters: Filters = EVERY_RUN) -> dict[RunOutcome, int]:
         """Returns how many of the runs that are wanted have which outcome."""
         condition, values = where(filters)
         query = f"SELECT outcome, count(*) FROM run WHERE {condition} GROUP BY outcome"  # noqa: S608 - fixed tests

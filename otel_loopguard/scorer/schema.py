@@ -42,11 +42,10 @@ CREATE INDEX judged_by_time ON judged (judged_ns);
 CREATE TABLE name (name TEXT NOT NULL, grp INTEGER NOT NULL, PRIMARY KEY (name, grp)) WITHOUT ROWID;
 CREATE TABLE run (
   position INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL UNIQUE, grp INTEGER NOT NULL,
-  judged_ns INTEGER NOT NULL, started_ns INTEGER, outcome TEXT NOT NULL, service TEXT, release TEXT,
+  judged_ns INTEGER NOT NULL, outcome TEXT NOT NULL, service TEXT, release TEXT,
   record TEXT NOT NULL);
 CREATE INDEX run_by_group ON run (grp);
 CREATE INDEX run_by_time ON run (judged_ns, run_id);
-CREATE INDEX run_by_start ON run (started_ns);
 CREATE INDEX run_by_outcome ON run (outcome, judged_ns, run_id);
 CREATE INDEX run_by_service ON run (service, judged_ns, run_id);
 CREATE INDEX run_by_release ON run (release, judged_ns, run_id);

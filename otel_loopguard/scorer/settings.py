@@ -60,6 +60,7 @@ class ScorerSettings(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float
     idle_s: float
     max_age_s: float
+    zeros_s: float
     max_group_spans: int
     max_body_bytes: int
     max_unpacked_bytes: int
@@ -188,6 +189,16 @@ SETTINGS: Final = (
         doc="A run that goes on for longer is judged so often, and revised.",
         read=_number(1, 604_800),
         default="900",
+    ),
+    Setting(
+        name="zeros_s",
+        shape="seconds, 0 to 600",
+        doc=(
+            "How long the first verdict under new labels waits until its metrics were read at 0, without which no "
+            "alert on an increase would see it."
+        ),
+        read=_number(0, 600),
+        default="60",
     ),
     Setting(
         name="max_group_spans",

@@ -32,8 +32,7 @@ _ADD_TOTAL: Final = (
     "ON CONFLICT (name, labels) DO UPDATE SET value = value + excluded.value"
 )
 _PUT_RUN: Final = (
-    "INSERT INTO run (run_id, grp, judged_ns, started_ns, outcome, service, release, record) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO run (run_id, grp, judged_ns, outcome, service, release, record) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 _MOST: Final = 2**63
 
@@ -120,14 +119,12 @@ def _put_run(db: sqlite3.Connection, group: int, run: JudgedRun) -> None:
     before = db.execute("DELETE FROM run WHERE run_id = ? RETURNING grp", (run.run_id,)).fetchall()
     _expect([], [grp for (grp,) in before if grp != group], "a run of it belongs to another group")
     verdict = run.verdict
-    started_ns = None if verdict.started_ns is None else max(-_MOST, min(_MOST - 1, verdict.started_ns))
     db.execute(
         _PUT_RUN,
         (
             run.run_id,
             group,
             run.judged_ns,
-            started_ns,
             verdict.outcome.value,
             verdict.service,
             verdict.release,

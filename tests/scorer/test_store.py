@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from otel_loopguard.errors import StaleError, StoreError
 from otel_loopguard.model import RunOutcome, TerminationReason
+from otel_loopguard.scorer.filters import Filters
 from otel_loopguard.scorer.records import Arrival, Pending, Refusal, RefusedError
 from otel_loopguard.scorer.store import Store
 from tests.captures.summary import POLICY, SPANS
@@ -336,14 +338,14 @@ def test_runs_are_found_by_filters(store: Store) -> None:
     newest = runs[::-1]
     assert newest == store.runs()
     assert newest[:3] == store.runs(limit=3)
-    assert [run for run in newest if run.verdict.service == "b"] == store.runs(service="b")
-    assert [run for run in newest if run.verdict.release == "v5"] == store.runs(release="v5")
-    assert newest[30:36] == store.runs(started_from_ns=4, started_before_ns=10)
+    assert [run for run in newest if run.verdict.service == "b"] == store.runs(Filters(service="b"))
+    assert [run for run in newest if run.verdict.release == "v5"] == store.runs(Filters(release="v5"))
+    assert Counter(run.verdict.outcome for run in runs) == store.outcomes()
     loops = [run for run in newest if run.verdict.outcome is RunOutcome.LOOP and run.verdict.service == "a"]
-    assert loops == store.runs(outcome=RunOutcome.LOOP, service="a")
+    assert loops == store.runs(Filters(outcome=RunOutcome.LOOP, service="a"))
     paged = []
     before = None
-    while page := store.runs(outcome=RunOutcome.LOOP, limit=3, before=before):
+    while page := store.runs(Filters(outcome=RunOutcome.LOOP), limit=3, before=before):
         paged += page
         before = (page[-1].judged_ns, page[-1].run_id)
     assert [run for run in newest if run.verdict.outcome is RunOutcome.LOOP] == paged

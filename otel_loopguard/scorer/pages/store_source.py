@@ -54,7 +54,7 @@ class StoreSource:
             StoreError: the database cannot be read; so do the next ones.
         """
         store = self._store
-        return self._slow.get((filters, before, limit), lambda: store.listed(filters, before=before, limit=limit))
+        return self._slow.get((filters, before, limit), lambda: store.runs(filters, before=before, limit=limit))
 
     def counts(self, filters: Filters) -> Mapping[RunOutcome, int]:
         """Returns how many there are by outcome."""
