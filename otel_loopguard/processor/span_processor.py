@@ -421,7 +421,11 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             written[attr.PRODUCER_ID], written[attr.CALL_SEQUENCE] = self._live.number(node.trace_id)
         if seen is None:
             return ()
-        return [event_of(found, facts, known) for found in seen.findings]
+        events = [event_of(found, facts, known) for found in seen.findings]
+        for found, late in seen.waited:
+            if late.call is not None:
+                events.append(event_of(found, late, late.call))
+        return events
 
     def _close(self, span: ReadableSpan, node: Node) -> None:
         """Says on a local root that no dialect reads how many calls this process made of its trace, if any."""
