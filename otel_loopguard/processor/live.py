@@ -22,7 +22,7 @@ from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects.reading import Reading
 from otel_loopguard.model import CallFacts, Finding, Layer, Role, SpanFacts, ToolCall
 from otel_loopguard.policy import Policy, Scope
-from otel_loopguard.processor.nodes import Node
+from otel_loopguard.processor.nodes import Node, short
 from otel_loopguard.tracker import Observation, Tracker
 
 MAX_RUNS: Final = 2_048
@@ -72,7 +72,7 @@ def above(node: Node, reading: Reading, scope: str) -> Above:
             began the run (frameworks say only at its end what a span is).
     """
     agent = holder = outermost = turn = tool = first = None
-    run_id, conversation = None, reading.conversation
+    run_id, conversation = None, short(reading.conversation)
     below, asked = True, False
     for one in node.above():
         held = one.held()
