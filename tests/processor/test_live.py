@@ -274,3 +274,19 @@ def test_a_call_that_ends_in_the_midst_of_another_waits_for_it(monkeypatch: pyte
     assert ["exact_repeat"] == told
     assert {} == application.processor.counts.failures
     assert [[1, 2, 3, 4]] == [sorted(numbers) for numbers in sequences(application.spans).values()]
+
+
+def test_of_an_ended_span_no_long_name_is_held() -> None:
+    """Frameworks take prompts for names, and 65,536 spans are remembered."""
+    nodes = Nodes()
+    long = "a sentence " * 1_000
+    span = started(nodes, "invoke_agent", {**AGENT, "gen_ai.agent.name": long, "gen_ai.conversation.id": long})
+    node = nodes.of(span)
+    told = received(span, attributes_of(span))
+    reading = dialects.read(told)
+    assert reading is not None
+    node.settle(reading, told.scope, lambda name, _: name[:9])
+    held = node.held()
+    assert held is not None
+    assert ("a sentenc", 32) == (held.agent, len(held.conversation or ""))
+    assert held.conversation == above(Node(None, node, node.trace_id, 2), reading, "").conversation
