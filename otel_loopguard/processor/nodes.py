@@ -8,7 +8,7 @@ spans are no agent's: of them only a number is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import count
 from typing import Final, TypeAlias
@@ -24,7 +24,7 @@ from otel_loopguard.dialects.reading import Reading
 from otel_loopguard.digest import MAX_NAME, NameKind
 from otel_loopguard.model import Role, SpanFacts
 from otel_loopguard.processor.received import received
-from otel_loopguard.processor.sdk import is_left_on, mapping_of
+from otel_loopguard.processor.sdk import is_as_ended, is_left_on, mapping_of
 
 MAX_NODES: Final = 65_536
 """Spans remembered, the half used last for certain; some 200 bytes each."""
@@ -223,13 +223,8 @@ class Nodes:
         latest[span_id] = 0 if parent is None or parent[2] else parent[1]
         return True
 
-    def is_done(self, span: ReadableSpan, is_plain: Callable[[], bool]) -> bool:
-        """Tells whether `pass_over` dealt with a span, or it was cleaned, and nothing was put on it since.
-
-        Args:
-            span: ended.
-            is_plain: tells whether it says nothing; asked only of one that was passed over for that.
-        """
+    def is_done(self, span: ReadableSpan) -> bool:
+        """Tells whether `pass_over` dealt with a span, or it was cleaned, and nothing was put on it since."""
         context = span.context
         entry = None if context is None else self._recent.latest.get(context[1])
         if type(entry) is Node:
@@ -237,7 +232,7 @@ class Nodes:
                 return False
             entry.cleaned = _SEEN  # what was left on it, which may be content, is not held any longer
             return True
-        return type(entry) is int and is_plain()
+        return type(entry) is int and is_as_ended(span)
 
     def of(self, span: ReadableSpan) -> Node:
         """Returns the node of a span that is ending; a new one where its start was not seen, or is forgotten."""

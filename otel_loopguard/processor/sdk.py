@@ -149,6 +149,11 @@ def is_left_on(span: ReadableSpan, left: object) -> bool:
     return type(left) is tuple and left[0] is mapping_of(span) and left[1] is span._events and left[2] is span._status
 
 
+def is_as_ended(span: ReadableSpan) -> bool:
+    """Tells whether a span still has what the SDK made for its attributes and events; others put their own there."""
+    return type(span._attributes) is BoundedAttributes and type(span._events) is _BOUNDED_LIST
+
+
 def has_text(span: ReadableSpan) -> bool:
     """Tells whether a span carries events, links that say something, or a text beside its status code."""
     if span._events or span._status.description is not None:

@@ -197,9 +197,9 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
 
     def ended(self, span: ReadableSpan) -> None:
         """Does what `ending` does where that was not called: something wraps this processor and hides it."""
-        cleaner = self._settings.cleaner
-        if self._nodes.is_done(span, lambda: sdk.is_plain(span, cleaner.plain, _NAMES, _SCOPES)):
+        if self._nodes.is_done(span):
             return
+        cleaner = self._settings.cleaner
         attributes = sdk.mapping_of(span)
         node = self._nodes.of(span)
         if node.cleaned is None:

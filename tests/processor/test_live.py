@@ -58,7 +58,7 @@ def test_a_span_that_is_done_still_joins_its_children_to_what_is_above() -> None
     low = started(nodes, "execute_tool x", TOOL, middle)
     middle.end()
     assert nodes.pass_over(middle)
-    assert nodes.is_done(middle, lambda: True)
+    assert nodes.is_done(middle)
     up = list(nodes.of(low).above())
     assert [0, 1] == [node.started for node in up]
     assert [False, True] == [node.is_known() for node in up]
@@ -71,7 +71,7 @@ def test_a_span_of_which_something_was_asked_is_not_passed_over() -> None:
     low = started(nodes, parent=root)
     nodes.of(low)
     assert not nodes.pass_over(root)
-    assert not nodes.is_done(root, lambda: True)
+    assert not nodes.is_done(root)
 
 
 def test_what_is_above_an_unseen_parent_is_taken_for_a_tools() -> None:
