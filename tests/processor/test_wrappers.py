@@ -309,11 +309,12 @@ def test_whatever_another_processor_puts_on_an_ended_span_goes(name: str, put: C
             put(span)
 
     application = Application(wrap=lambda ours: Group(Puts(), ours))
-    if name == "tool":
-        application.call()
-    else:
-        application.start("GET", {"http.route": "/"}).end()
-    assert (False, 1) == (CANARY in after(application), application.processor.counts.late_spans)
+    for _ in range(2):  # a key is known to say nothing once it was met
+        if name == "tool":
+            application.call()
+        else:
+            application.start("GET", {"http.route": "/"}).end()
+    assert (False, 2) == (CANARY in after(application), application.processor.counts.late_spans)
 
 
 @pytest.mark.parametrize("sampled", [True, False])
