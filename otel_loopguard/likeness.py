@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import compress, islice
 from sys import byteorder
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -75,7 +75,7 @@ Words: TypeAlias = frozenset[int]
 """The unpacked hashes of a sketch."""
 
 
-class Framed(msgspec.Struct, frozen=True):
+class Framed(NamedTuple):
     """Arguments of which some are free text: `frame` is the rest, `wording` all words."""
 
     frame: Value

@@ -11,8 +11,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-import msgspec
-
 from otel_loopguard.detectors import DETECTORS
 from otel_loopguard.detectors.agents import Agent
 from otel_loopguard.detectors.alike import TextRuns
@@ -35,7 +33,8 @@ from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.returns import Place
 from otel_loopguard.detectors.rounds import Laps, Mark
 from otel_loopguard.detectors.same_result import SameResult
-from otel_loopguard.detectors.step import Claim, Reads, Step, shown
+from otel_loopguard.detectors.shown import shown
+from otel_loopguard.detectors.step import Claim, Reads, Step
 from otel_loopguard.detectors.tally import TELLING_WORDS, Tally
 from otel_loopguard.detectors.writes import BusinessMemory
 from otel_loopguard.model import (
@@ -51,6 +50,7 @@ from otel_loopguard.model import (
     Severity,
     ToolCall,
 )
+from otel_loopguard.observation import FIRST, Evictions, Limits, Observation
 from otel_loopguard.prediction import ALLOW, SHARE, decide
 
 if TYPE_CHECKING:
@@ -82,62 +82,12 @@ _CYCLES: Final = frozenset({Kind.CYCLE, Kind.HANDOFF_CYCLE})
 _BUDGETS: Final = frozenset({Kind.POLL_BUDGET})
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one run may keep. Past a limit the oldest goes and is counted; no call is refused."""
-
-    digests: int = 1024
-    """Distinct calls remembered, the latest half of them for certain; a repeat of a forgotten call is a first."""
-    agents: int = 256
-    """Agents remembered, the latest half of them for certain."""
-    findings: int = 256
-    items: int = 16_384
-    """Items and cursors remembered a pager; past this, unseen ones are taken for new."""
-    answers: int = 1024
-    """Answers remembered, the latest half of them for certain; one that is forgotten is new when it comes again."""
-
-
-class Evictions(msgspec.Struct, frozen=True):
-    """What `Limits` made the tracker forget."""
-
-    digests: int = 0
-    agents: int = 0
-    findings: int = 0
-    answers: int = 0
-    writes: int = 0
-
-
-class Observation(msgspec.Struct, frozen=True, gc=False):
-    """What one call turned out to be.
-
-    `repeat_count` is how many equal answers in a row this call makes, itself included (1: none before).
-    `kinds` are the kinds that became true with this call. `new_items`, `terminal` and `covered` are None
-    where not known.
-    """
-
-    progress: Progress
-    rule: str | None = None
-    repeat_count: int = 1
-    kinds: tuple[Kind, ...] = ()
-    new_items: int | None = None
-    terminal: bool | None = None
-    covered: bool | None = None
-    near_repeat_count: int | None = None
-    """This and the next five as in `CallFacts`: what a producer writes down, since no scorer can measure it."""
-    near_repeat_alike: int | None = None
-    near_result_count: int | None = None
-    near_result_alike: int | None = None
-    result_moving: bool | None = None
-    same_result_item: bool | None = None
-
-
-FIRST: Final = Observation(Progress.FIRST)
-"""Of most calls: the first of its kind, and nothing else is known."""
 _NOT_KNOWN: Final = Observation(Progress.UNKNOWN)
+_LIMITS: Final = Limits()
 _NOT_ASKED: Final = (None, None)
 _NO_TEXT: Final = (None, None, None)
 
 
-_LIMITS: Final = Limits()
 _ACTS: Final = (ResultClass.ACK, ResultClass.SILENCE, None)
 """Answers of calls of unknown effect that may have changed something without showing it."""
 _Key: TypeAlias = "tuple[str, str | None, str | None, str | None]"

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from otel_loopguard.cli.terminal import Painter, safe
 from otel_loopguard.cli.words import UNKNOWNS, counted
 from otel_loopguard.model import CallFacts, ErrorCategory, Outcome, Progress, ToolCall, Unknown
-from otel_loopguard.tracker import Observation
+from otel_loopguard.observation import Observation
 
 MAX_ROWS: Final = 40
 """Rows shown of a long run: two screens. Those about findings come first."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from otel_loopguard.detectors.recent import Recent
-from otel_loopguard.detectors.step import Stretch
+from otel_loopguard.detectors.stretch import Stretch
 from otel_loopguard.likeness import direction, grew, only_numbers_differ, per_cent
 from otel_loopguard.model import ErrorCategory, Pattern
 

@@ -19,7 +19,8 @@ from otel_loopguard.likeness import answers_what_is_new, fills_a_slot, is_reorde
 from otel_loopguard.model import Basis, Kind, Outcome, ResultClass, Severity
 
 if TYPE_CHECKING:
-    from otel_loopguard.detectors.step import Step, Stretch
+    from otel_loopguard.detectors.step import Step
+    from otel_loopguard.detectors.stretch import Stretch
     from otel_loopguard.model import CallFacts, Likenesses, ToolCall
 
 # Members under names of their own: to look one up in its class costs 50 ns, and a step does so dozens of times.

@@ -10,7 +10,8 @@ from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Effect, ErrorCategory, Kind, ResultClass, Severity
 
 if TYPE_CHECKING:
-    from otel_loopguard.detectors.step import Step, Stretch
+    from otel_loopguard.detectors.step import Step
+    from otel_loopguard.detectors.stretch import Stretch
     from otel_loopguard.model import ToolCall
 
 # Members under names of their own: to look one up in its class costs 50 ns, and a step does so dozens of times.

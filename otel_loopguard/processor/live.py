@@ -21,9 +21,10 @@ from otel_loopguard.assembly.turns import DEFAULT_AGENT
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects.reading import Reading
 from otel_loopguard.model import CallFacts, Finding, Layer, Role, SpanFacts, ToolCall
+from otel_loopguard.observation import Observation
 from otel_loopguard.policy import Policy, Scope
 from otel_loopguard.processor.nodes import Node, short
-from otel_loopguard.tracker import Observation, Tracker
+from otel_loopguard.tracker import Tracker
 
 MAX_RUNS: Final = 2_048
 """Runs followed at a time, the half used last for certain."""

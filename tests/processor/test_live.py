@@ -11,11 +11,12 @@ from opentelemetry.sdk.trace import Span, TracerProvider
 
 from otel_loopguard import dialects
 from otel_loopguard.detectors.recent import Recent
+from otel_loopguard.observation import Observation
 from otel_loopguard.processor import nodes as nodes_module
 from otel_loopguard.processor.live import IDLE_NS, MAX_TRACES, LiveRuns, above
 from otel_loopguard.processor.nodes import MAX_DEPTH, Node, Nodes
 from otel_loopguard.processor.received import attributes_of, received
-from otel_loopguard.tracker import Observation, Tracker
+from otel_loopguard.tracker import Tracker
 from tests.processor.applications import AGENT, ARGUMENTS, CHAT, RESULT, TOOL, Application, sequences
 
 TRACER = TracerProvider(shutdown_on_exit=False).get_tracer("tests.live")
