@@ -95,6 +95,7 @@ DETAILS_EVENT: Final = "gen_ai.client.inference.operation.details"
 SESSION_ID: Final = "session.id"
 
 ERROR_TYPE: Final = "error.type"
+ERROR_MESSAGE: Final = "error.message"
 EXCEPTION_EVENT: Final = "exception"
 EXCEPTION_TYPE: Final = "exception.type"
 EXCEPTION_MESSAGE: Final = "exception.message"

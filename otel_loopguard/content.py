@@ -7,6 +7,7 @@ knows is decided by its key alone, so that no value has to be looked at.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -14,6 +15,7 @@ from typing import Final, TypeAlias
 
 from otel_loopguard import attributes as attr
 from otel_loopguard.dialects import TELLING_KEYS, content_keys
+from otel_loopguard.dialects.own import PREFIX, fits
 from otel_loopguard.digest import NameKind, looks_like_name
 from otel_loopguard.model import Role, Value
 from otel_loopguard.policy import ContentRule
@@ -88,29 +90,35 @@ class KeyKind(Enum):
     """In whatever span it stands."""
     WORD = "word"
     """Content in the spans of a dialect; elsewhere an everyday word that any application may use."""
+    OWN = "own"
+    """Of the contract: an application may write there what only looks like ours."""
 
 
 # Members under names of their own: to look one up in its class costs 50 ns.
 _CONTENT_KEY: Final = KeyKind.CONTENT
 _NAME_KEY: Final = KeyKind.NAME
+_OWN_KEY: Final = KeyKind.OWN
 _WORD_KEY: Final = KeyKind.WORD
 
-_CONTENT: Final = content_keys()
-_HEADS: Final = tuple(sorted(key for key in _CONTENT if key.endswith(".")))
 _WORDS: Final = frozenset({"content", "error", "events", "input", "message", "output", "raw_input", "response"})
 _AGENT_IN_JSON: Final = re.compile(r'("lc_agent_name"\s*:\s*")((?:[^"\\]|\\.)*)')
 """What LangChain puts into the metadata of its runs."""
-_TEXT: Final = (attr.EXCEPTION_MESSAGE, attr.EXCEPTION_STACKTRACE)
+_TEXT: Final = (attr.EXCEPTION_MESSAGE, attr.EXCEPTION_STACKTRACE, attr.ERROR_MESSAGE)
+_HEADS: Final = tuple(sorted({f"{key.removesuffix('.')}." for key in content_keys().difference(_WORDS, _TEXT)}))
+"""What keys that hold content begin with, a point behind each: an SDK may keep structured values under one key that
+others write as many, one for each part."""
 
 
 def kind_of_key(key: str) -> KeyKind:
     """Tells what a key says of its value, whatever span it stands in."""
     if key in _WORDS or key in _TEXT:
         return KeyKind.WORD
-    if key in _CONTENT or key.startswith(_HEADS):
+    if f"{key}.".startswith(_HEADS):
         return KeyKind.CONTENT
     if key in NAME_KEYS:
         return KeyKind.NAME
+    if key.startswith(PREFIX):
+        return KeyKind.OWN
     return KeyKind.TELLING if key in TELLING_KEYS else KeyKind.PLAIN
 
 
@@ -174,7 +182,7 @@ class Cleaner:
             kind = kinds.get(key)
             if kind is None:
                 kind = self.kind_of(key)
-            if kind is _CONTENT_KEY or (known and kind is _WORD_KEY):
+            if kind is _CONTENT_KEY or (known and kind is _WORD_KEY) or (kind is _OWN_KEY and not fits(key, value)):
                 changed = True
             elif known and kind is _NAME_KEY:
                 if key == attr.OPENINFERENCE_METADATA:
@@ -186,33 +194,44 @@ class Cleaner:
             else:
                 kept[key] = value
         for name in odd:
-            for key, value in kept.items():
-                shown = _without_name(value, name, checked)
-                if shown is not value:
-                    kept[key], changed = shown, True
+            digested = checked(name, NameKind.OTHER)
+            for written in _writings(name):
+                for key, value in kept.items():
+                    shown = _without_name(value, written, digested)
+                    if shown is not value:
+                        kept[key], changed = shown, True
         return kept if changed else None
 
 
 def without_error_text(attributes: Mapping[str, Value]) -> dict[str, Value] | None:
-    """Returns what stays of an exception event's attributes, its type; None where they hold no text."""
+    """Returns what stays of attributes without the text of an error; None where they hold none."""
     if not any(key in attributes for key in _TEXT):
         return None
     return {key: value for key, value in attributes.items() if key not in _TEXT}
 
 
-def _without_name(value: Value, name: str, checked: Checked) -> Value:
+def _writings(name: str) -> Sequence[str]:
+    """A name as it is, and as it stands in JSON text with and without escapes for what is not ASCII."""
+    return tuple(dict.fromkeys((name, json.dumps(name, ensure_ascii=False)[1:-1], json.dumps(name)[1:-1])))
+
+
+def _without_name(value: Value, name: str, digested: str) -> Value:
     if isinstance(value, str):
-        return value.replace(name, checked(name, NameKind.OTHER)) if name in value else value
+        return value.replace(name, digested) if name in value else value
     if isinstance(value, list | tuple):
-        shown = [_without_name(item, name, checked) for item in value]
+        shown = [_without_name(item, name, digested) for item in value]
         return value if all(new is old for new, old in zip(shown, value, strict=True)) else shown
+    if isinstance(value, Mapping):
+        parts = {key: _without_name(item, name, digested) for key, item in value.items()}
+        return value if all(parts[key] is item for key, item in value.items()) else parts
     return value
 
 
 def _in_json(value: Value, checked: Checked) -> Value:
     if not isinstance(value, str):
         return value
-    return _AGENT_IN_JSON.sub(lambda found: f"{found[1]}{_shown(found[2], NameKind.AGENT, checked)}", value)
+    shown = _AGENT_IN_JSON.sub(lambda found: f"{found[1]}{_shown(found[2], NameKind.AGENT, checked)}", value)
+    return value if shown == value else shown
 
 
 def _shown(value: Value, kind: NameKind, checked: Checked) -> Value:

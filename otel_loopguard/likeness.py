@@ -13,11 +13,12 @@ import hashlib
 import re
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import compress, islice
 from sys import byteorder
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -59,7 +60,9 @@ _DIGIT: Final = re.compile(r"\d")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _BITS: Final = 63
 _BITS_A_HASH: Final = 64
+_BYTES_A_HASH: Final = 8
 _LOWEST_BITS: Final = sum(1 << _BITS_A_HASH * n for n in range(MAX_KEPT_WORDS))
+_NO_WORDS: Final[frozenset[str]] = frozenset()
 _as_json: Final = msgspec.json.Encoder().encode
 _MAX_DIGITS: Final = 300
 """Characters of a number that are read: a float holds no more than 308 digits."""
@@ -72,7 +75,7 @@ Words: TypeAlias = frozenset[int]
 """The unpacked hashes of a sketch."""
 
 
-class Framed(msgspec.Struct, frozen=True):
+class Framed(NamedTuple):
     """Arguments of which some are free text: `frame` is the rest, `wording` all words."""
 
     frame: Value
@@ -94,51 +97,53 @@ def sketch(text: str) -> Sketch:
     # Of ASCII text a table makes the same words, at a tenth of the cost.
     spaced = seen.translate(_ASCII_WORDS) if seen.isascii() else None
     found = _WORD.findall(seen.casefold()) if spaced is None else spaced.split()
-    distinct = set(found)
+    # In the order of the text: what two texts of one template share then lies at both ends of their sketches.
+    distinct = list(dict.fromkeys(found))
     level, kept = 0, distinct
     while len(kept) > MAX_KEPT_WORDS:
         # Which words stay is decided by a checksum, not by the hash, or it would differ from process to process.
         level += 1
         mask = (1 << level) - 1
-        kept = {word for word in kept if not zlib.crc32(word.encode("utf-8", "surrogatepass")) & mask}
+        kept = [word for word in kept if not zlib.crc32(word.encode("utf-8", "surrogatepass")) & mask]
     if _DIGIT.search(seen) is None:
-        return Sketch(_packed(kept, ()), level, len(distinct), len(found), len(text))
+        return Sketch(_packed(kept, _NO_WORDS), level, len(distinct), len(found), len(text))
     if spaced is None:
         with_digits = {word for word in kept if not word.isalpha() and _DIGIT.search(word)}
     else:
-        with_digits = kept.intersection(compress(spaced.split(" "), spaced.translate(_NO_LETTERS).split(" ")))
+        with_digits = set(compress(spaced.split(" "), spaced.translate(_NO_LETTERS).split(" ")))
     numbers = [float(match[0][:_MAX_DIGITS]) for match in islice(_NUMBER.finditer(seen), MAX_NUMBERS)]
-    hashes = _packed(kept - with_digits, with_digits)
+    hashes = _packed(kept, with_digits)
     veiled = _veil(array("d", numbers).tobytes(), hashes)
     return Sketch(hashes, level, len(distinct), len(found), len(text), veiled)
 
 
-def _packed(words: Iterable[str], with_digits: Iterable[str]) -> bytes:
+def _packed(words: list[str], with_digits: AbstractSet[str]) -> bytes:
     # The lowest bits are set and cleared of all together: that is one operation on one large number.
-    plain, odd = list(map(hash, words)), list(map(hash, with_digits))
-    hashes = int.from_bytes(array("q", plain + odd).tobytes(), byteorder)
-    count = len(plain) + len(odd)
-    marks = _LOWEST_BITS >> _BITS_A_HASH * (MAX_KEPT_WORDS - len(odd))
-    if byteorder == "little":
-        marks <<= _BITS_A_HASH * len(plain)
-    return (hashes & ~_LOWEST_BITS | marks).to_bytes(count * _BITS_A_HASH // 8, byteorder)
+    hashes = _as_number(array("q", map(hash, words)))
+    marks = _as_number(array("q", map(with_digits.__contains__, words))) if with_digits else 0
+    return (hashes & ~_LOWEST_BITS | marks).to_bytes(len(words) * _BYTES_A_HASH, byteorder)
+
+
+def _as_number(hashes: array[int]) -> int:
+    return int.from_bytes(hashes.tobytes(), byteorder)
 
 
 def _veil(numbers: bytes, hashes: bytes) -> bytes:
     """Hides numbers, and gives back hidden ones: they may be put on disk, and one may be a secret."""
-    stream = hashlib.shake_256(_VEIL_KEY + hash(hashes).to_bytes(8, "little", signed=True)).digest(len(numbers))
-    hidden = int.from_bytes(numbers, "little") ^ int.from_bytes(stream, "little")
+    seed = _VEIL_KEY + hash(hashes).to_bytes(8, "little", signed=True)
+    stream = hashlib.blake2b(seed).digest()
+    if len(numbers) > len(stream):
+        stream += hashlib.blake2b(seed + b"on").digest()
+    hidden = int.from_bytes(numbers, "little") ^ int.from_bytes(stream[: len(numbers)], "little")
     return hidden.to_bytes(len(numbers), "little")
 
 
 def numbers_of(one: Sketch) -> tuple[float, ...]:
     """Returns the first numbers of the text, at most `MAX_NUMBERS`, in order."""
-    return _unveiled(one.numbers, one.hashes) if one.numbers else ()
+    return tuple(array("d", _unveiled(one.numbers, one.hashes))) if one.numbers else ()
 
 
-@lru_cache(maxsize=64)
-def _unveiled(numbers: bytes, hashes: bytes) -> tuple[float, ...]:
-    return tuple(array("d", _veil(numbers, hashes)))
+_unveiled: Final = lru_cache(maxsize=64)(_veil)
 
 
 def sketch_of(value: Value) -> Sketch:
@@ -248,13 +253,49 @@ _LONG_WORD: Final = 64
 
 
 def words_of(one: Sketch) -> Words:
-    """Unpacks a sketch for comparing. Cost: about 4 µs for 256 words, once for those that were in use last."""
+    """Unpacks a sketch. Cost: about 4 µs for 256 words, once for those that were in use last."""
     return _unpacked(one.hashes)
 
 
 @lru_cache(maxsize=64)
 def _unpacked(hashes: bytes) -> Words:
     return frozenset(array("q", hashes))
+
+
+@lru_cache(maxsize=64)
+def _apart(one: bytes, other: bytes) -> tuple[Words, Words]:
+    """Returns what words only the one holds, and what only the other; kept, since several rules ask of one pair.
+
+    Words are in the order of the text and each is there once. So no word that both begin or end with can be in what
+    lies between, the two ends cannot overlap, and only what lies between is unpacked. Where it lies, the lowest and
+    the highest bit that differs tell.
+    """
+    if one == other:
+        return _NOTHING, _NOTHING
+    begins, ends = one[:_BYTES_A_HASH] == other[:_BYTES_A_HASH], one[-_BYTES_A_HASH:] == other[-_BYTES_A_HASH:]
+    if begins or ends:
+        short, longer = (one, other) if len(one) <= len(other) else (other, one)
+        number, further = _number(short), _number(longer)
+        begin = end = 0
+        if begins:
+            differs = number ^ further
+            begin = ((differs & -differs).bit_length() - 1) // _BITS_A_HASH * _BYTES_A_HASH
+        if ends:
+            differs = number << 8 * (len(longer) - len(short)) ^ further
+            end = len(longer) - -(-differs.bit_length() // _BITS_A_HASH) * _BYTES_A_HASH
+        only = frozenset(array("q", one[begin : len(one) - end]))
+        others = frozenset(array("q", other[begin : len(other) - end]))
+    else:
+        only, others = _unpacked(one), _unpacked(other)
+    return (only, others) if only.isdisjoint(others) else (only - others, others - only)
+
+
+@lru_cache(maxsize=64)
+def _number(hashes: bytes) -> int:
+    return int.from_bytes(hashes, "little")
+
+
+_NOTHING: Final[Words] = frozenset()
 
 
 def likeness(one: Sketch, other: Sketch) -> float:
@@ -270,23 +311,42 @@ def likeness(one: Sketch, other: Sketch) -> float:
     return min(1.0, shared / union) if union > 0 else 1.0
 
 
-def per_cent(one: Sketch, other: Sketch) -> int:
-    """Returns the likeness in whole per cent, rounded down, so that 95 means at least 0.95."""
-    return int(likeness(one, other) * 100 + 1e-9)  # 0.57 * 100 is a little less than 57
+def per_cent(one: Sketch, other: Sketch, *, enough: int = 0) -> int:
+    """Returns the likeness in whole per cent, rounded down, so that 95 means at least 0.95.
+
+    Args:
+        one: of the earlier text.
+        other: of the later one.
+        enough: any likeness below this may be returned as 0, which is cheaper: the numbers of words may tell.
+    """
+    if one.level == other.level == 0:
+        fewer, more = one.distinct, other.distinct
+        if fewer > more:
+            fewer, more = more, fewer
+        if 100 * fewer < enough * more:
+            return 0
+        shared = len(one.hashes) // _BYTES_A_HASH - len(_apart(one.hashes, other.hashes)[0])
+        union = fewer + more - shared
+        return int(shared / union * 100 + _LITTLE) if union else 100
+    return int(likeness(one, other) * 100 + _LITTLE)
+
+
+_LITTLE: Final = 1e-9
+"""0.57 * 100 is a little less than 57."""
 
 
 def _shared(one: Sketch, other: Sketch) -> float:
     """How many distinct words both texts hold; exact where all are kept, else estimated from the coarser sample."""
-    words, others = words_of(one), words_of(other)
-    shared = len(words) - len(words - others)  # of texts that are alike the difference is small, and made at once
+    words, others = len(one.hashes) // _BYTES_A_HASH, len(other.hashes) // _BYTES_A_HASH
+    shared = words - len(_apart(one.hashes, other.hashes)[0])
     if one.level == other.level == 0:
         return shared
     if one.level == other.level:
-        return shared * (one.distinct + other.distinct) / max(len(words) + len(others), 1)
+        return shared * (one.distinct + other.distinct) / max(words + others, 1)
     # The finer sample holds every word of its text that the coarser one could, so what part of the coarser it
     # holds is what part of that text the other shares.
     coarse, sample = (one, words) if one.level > other.level else (other, others)
-    return shared * coarse.distinct / max(len(sample), 1)
+    return shared * coarse.distinct / max(sample, 1)
 
 
 def is_reordered(one: Sketch, other: Sketch) -> bool:
@@ -294,14 +354,15 @@ def is_reordered(one: Sketch, other: Sketch) -> bool:
 
     False for texts of which only a sample of the words was kept.
     """
-    if one.level or other.level or words_of(one) != words_of(other):
+    if one.level or other.level or one.distinct != other.distinct or _apart(one.hashes, other.hashes)[0]:
         return False
-    return sorted(set(numbers_of(one))) == sorted(set(numbers_of(other)))
+    return one == other or sorted(set(numbers_of(one))) == sorted(set(numbers_of(other)))
 
 
 def only_numbers_differ(one: Sketch, other: Sketch) -> bool:
     """Tells whether two texts have the same words, but for those that hold a digit."""
-    return all(word & 1 for word in words_of(one) ^ words_of(other))
+    only, others = _apart(one.hashes, other.hashes)
+    return all(word & 1 for word in only) and all(word & 1 for word in others)
 
 
 def answers_what_is_new(question: Sketch, answer: Sketch, other_question: Sketch, other_answer: Sketch) -> bool:
@@ -310,10 +371,10 @@ def answers_what_is_new(question: Sketch, answer: Sketch, other_question: Sketch
     Templates give answers that are much alike and still each the right one: "In Oslo it is 12 degrees". Half of the
     new words are enough; fewer are an echo, as of the line that an error complains about.
     """
-    new_words = words_of(question) - words_of(other_question)
+    new_words = _apart(other_question.hashes, question.hashes)[1]
     if not new_words:
         return False
-    named = new_words & (words_of(answer) - words_of(other_answer))
+    named = new_words & _apart(other_answer.hashes, answer.hashes)[1]
     return 2 * len(named) >= len(new_words)
 
 
@@ -325,15 +386,18 @@ def fills_a_slot(one: Sketch, other: Sketch) -> bool:
     """
     if one.level or other.level:
         return False  # no sentence has so many words
-    words, others = words_of(one), words_of(other)
-    return 0 < len(words - others) <= SLOT_WORDS and 0 < len(others - words) <= SLOT_WORDS
+    only, others = _apart(one.hashes, other.hashes)
+    return 0 < len(only) <= SLOT_WORDS and 0 < len(others) <= SLOT_WORDS
 
 
 def direction(one: Sketch, later: Sketch) -> int:
     """Returns where the numbers went, 1 up or -1 down, by the first that differs, as in a clock; 0 if none does."""
-    if one.numbers == later.numbers and one.hashes == later.hashes:
+    if not (one.numbers and later.numbers) or (one.numbers == later.numbers and one.hashes == later.hashes):
         return 0
-    for before, after in zip(numbers_of(one), numbers_of(later), strict=False):
+    befores, afters = _unveiled(one.numbers, one.hashes), _unveiled(later.numbers, later.hashes)
+    if befores == afters:
+        return 0
+    for before, after in zip(array("d", befores), array("d", afters), strict=False):
         if before != after:
             return 1 if after > before else -1
     return 0

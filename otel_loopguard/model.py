@@ -385,7 +385,10 @@ class Sketch(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """
 
     hashes: bytes
-    """At most 256 hashes of distinct words, 8 bytes each; the lowest bit is 1 for a word that holds a digit."""
+    """At most 256 hashes of distinct words in the order of the text, 8 bytes each.
+
+    The lowest bit is 1 for a word that holds a digit.
+    """
     level: int = 0
     """Of the distinct words one in 2 ** `level` was kept."""
     distinct: int = 0

@@ -18,9 +18,9 @@ from otel_loopguard.detectors.writes import BusinessMemory
 from otel_loopguard.digest import Digester
 from otel_loopguard.facts import FactsReader
 from otel_loopguard.model import CallRecord, Flag, Role, Run, Span, SpanFacts, ToolCall, Verdict
+from otel_loopguard.observation import Observation
 from otel_loopguard.policy import Policy
 from otel_loopguard.spill import Spill, cut_order, run_order
-from otel_loopguard.tracker import Observation
 from otel_loopguard.verdict import judge
 
 DEFAULT_SPILL_AFTER_SPANS: Final = 100_000

@@ -11,11 +11,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-import msgspec
-
 from otel_loopguard.detectors import DETECTORS
 from otel_loopguard.detectors.agents import Agent
-from otel_loopguard.detectors.alike import Measuring, TextRuns
+from otel_loopguard.detectors.alike import TextRuns
 from otel_loopguard.detectors.answers import Answer, Record, is_terminal
 from otel_loopguard.detectors.claims import Claims
 from otel_loopguard.detectors.foresight import (
@@ -29,11 +27,14 @@ from otel_loopguard.detectors.foresight import (
     of_state,
     of_write,
 )
+from otel_loopguard.detectors.near_repeat import NearRepeat
 from otel_loopguard.detectors.poll_budget import MIN_INTERVAL_RULE
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.returns import Place
 from otel_loopguard.detectors.rounds import Laps, Mark
-from otel_loopguard.detectors.step import Claim, Reads, Step, shown
+from otel_loopguard.detectors.same_result import SameResult
+from otel_loopguard.detectors.shown import shown
+from otel_loopguard.detectors.step import Claim, Reads, Step
 from otel_loopguard.detectors.tally import TELLING_WORDS, Tally
 from otel_loopguard.detectors.writes import BusinessMemory
 from otel_loopguard.model import (
@@ -48,8 +49,8 @@ from otel_loopguard.model import (
     ResultClass,
     Severity,
     ToolCall,
-    Value,
 )
+from otel_loopguard.observation import FIRST, Evictions, Limits, Observation
 from otel_loopguard.prediction import ALLOW, SHARE, decide
 
 if TYPE_CHECKING:
@@ -81,66 +82,16 @@ _CYCLES: Final = frozenset({Kind.CYCLE, Kind.HANDOFF_CYCLE})
 _BUDGETS: Final = frozenset({Kind.POLL_BUDGET})
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one run may keep. Past a limit the oldest goes and is counted; no call is refused."""
-
-    digests: int = 1024
-    """Distinct calls remembered, the latest half of them for certain; a repeat of a forgotten call is a first."""
-    agents: int = 256
-    """Agents remembered, the latest half of them for certain."""
-    findings: int = 256
-    items: int = 16_384
-    """Items and cursors remembered a pager; past this, unseen ones are taken for new."""
-    answers: int = 1024
-    """Answers remembered, the latest half of them for certain; one that is forgotten is new when it comes again."""
-
-
-class Evictions(msgspec.Struct, frozen=True):
-    """What `Limits` made the tracker forget."""
-
-    digests: int = 0
-    agents: int = 0
-    findings: int = 0
-    answers: int = 0
-    writes: int = 0
-
-
-class Observation(msgspec.Struct, frozen=True, gc=False):
-    """What one call turned out to be.
-
-    `repeat_count` is how many equal answers in a row this call makes, itself included (1: none before).
-    `kinds` are the kinds that became true with this call. `new_items`, `terminal` and `covered` are None
-    where not known.
-    """
-
-    progress: Progress
-    rule: str | None = None
-    repeat_count: int = 1
-    kinds: tuple[Kind, ...] = ()
-    new_items: int | None = None
-    terminal: bool | None = None
-    covered: bool | None = None
-    near_repeat_count: int | None = None
-    """This and the next five as in `CallFacts`: what a producer writes down, since no scorer can measure it."""
-    near_repeat_alike: int | None = None
-    near_result_count: int | None = None
-    near_result_alike: int | None = None
-    result_moving: bool | None = None
-    same_result_item: bool | None = None
-
-
-FIRST: Final = Observation(Progress.FIRST)
-"""Of most calls: the first of its kind, and nothing else is known."""
 _NOT_KNOWN: Final = Observation(Progress.UNKNOWN)
-_NOTHING: Final[dict[str, Value]] = {}
-
-
 _LIMITS: Final = Limits()
+_NOT_ASKED: Final = (None, None)
+_NO_TEXT: Final = (None, None, None)
+
+
 _ACTS: Final = (ResultClass.ACK, ResultClass.SILENCE, None)
 """Answers of calls of unknown effect that may have changed something without showing it."""
 _Key: TypeAlias = "tuple[str, str | None, str | None, str | None]"
-_MEASURING: Final = frozenset(type(one) for make in DETECTORS if isinstance(one := make(), Measuring))
-"""Asked once and not of each run: whether an object has a protocol's methods takes some 5 µs to tell."""
+_Measured: TypeAlias = "tuple[int | None, int | None, int | None, int | None, bool | None, bool | None]"
 _Judge: TypeAlias = "Callable[[Detector, Step], Claim | None]"
 
 
@@ -159,8 +110,9 @@ class Tracker:
         self._policy = policy
         self._max_items = limits.items
         self._detectors = detectors = tuple([make() for make in DETECTORS])
-        self._measured = tuple([cast("Measuring", one).measured for one in detectors if type(one) in _MEASURING])
-        self._readers = _readers(DETECTORS)
+        self._readers = readers = _readers(DETECTORS)
+        self._near_repeat = cast("NearRepeat", detectors[readers.near_repeat]) if readers.near_repeat >= 0 else None
+        self._same_result = cast("SameResult", detectors[readers.same_result]) if readers.same_result >= 0 else None
         self._texts = TextRuns()
         self._tally = Tally(memory or BusinessMemory(limit=2), answers=limits.answers)
         self._turn: int | None = None
@@ -410,11 +362,12 @@ class Tracker:
         if (stretch or trail or sibling or lap or across) and self._count_waste(record, lap, across):
             # These calls are accounted for: what comes after them is judged by itself.
             agent.answers.clear()
-        likeness = self._measure(call)
-        if progress is _PROGRESS_FIRST and not (kinds or likeness) and new_items is terminal is covered is None:
+        if texts is not None or facts.likenesses is not None or _is_measured(facts):
+            showed = self._measure(call)
+            if showed is not None:
+                return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered, *showed)
+        if progress is _PROGRESS_FIRST and not kinds and new_items is terminal is covered is None:
             return FIRST
-        if likeness:
-            return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered, **likeness)
         return Observation(progress, rule, record.count or 1, kinds, new_items, terminal, covered)
 
     def _is_known_to_others(self, key: _Key, answer: Answer) -> bool:
@@ -560,16 +513,16 @@ class Tracker:
                 kinds = (*kinds, claim.kind)
         return kinds
 
-    def _measure(self, call: ToolCall) -> dict[str, Value]:
-        """Returns what likeness showed of a call that was judged, by field of `Observation`."""
-        facts = call.facts
-        counts = facts.near_repeat_count is facts.near_result_count is facts.same_result_item is None
-        if counts and facts.likenesses is None:
-            return _NOTHING
-        found = self._texts.measured(call)
-        for measured in self._measured:
-            found |= measured(call)
-        return found
+    def _measure(self, call: ToolCall) -> _Measured | None:
+        """Returns what likeness showed of a call that was judged, as the last fields of `Observation`."""
+        asked = None if self._near_repeat is None else self._near_repeat.measured(call)
+        text = self._texts.measured(call)
+        item = None if self._same_result is None else self._same_result.measured(call)
+        if asked is None and text is None and item is None:
+            return None
+        requests, requests_alike = asked or _NOT_ASKED
+        texts, texts_alike, moving = text or _NO_TEXT
+        return requests, requests_alike, texts, texts_alike, moving, item
 
     # --- what the verdict asks ----------------------------------------------------------------------------
 
@@ -635,6 +588,8 @@ class _Readers(dict[int, "tuple[tuple[int, _Judge], ...]"]):
     def __init__(self, makers: tuple[Callable[[], Detector], ...]) -> None:
         super().__init__()
         self._detectors = tuple(make() for make in makers)
+        self.near_repeat = makers.index(NearRepeat) if NearRepeat in makers else -1
+        self.same_result = makers.index(SameResult) if SameResult in makers else -1
 
     def __missing__(self, evidence: int) -> tuple[tuple[int, _Judge], ...]:
         readers = [(at, one) for at, one in enumerate(self._detectors) if int(one.reads) & evidence]
@@ -645,6 +600,11 @@ class _Readers(dict[int, "tuple[tuple[int, _Judge], ...]"]):
 @cache
 def _readers(makers: tuple[Callable[[], Detector], ...]) -> _Readers:
     return _Readers(makers)
+
+
+def _is_measured(facts: CallFacts) -> bool:
+    """Tells whether a producer has written down anything that likeness showed."""
+    return not (facts.near_repeat_count is facts.near_result_count is facts.same_result_item is None)
 
 
 def _is_telling(facts: CallFacts) -> bool:

@@ -27,9 +27,10 @@ from otel_loopguard.model import (
     ToolCall,
     Verdict,
 )
+from otel_loopguard.observation import Observation
 from otel_loopguard.policy import Mode, Policy
 from otel_loopguard.prediction import ALLOW
-from otel_loopguard.tracker import Observation, Tracker
+from otel_loopguard.tracker import Tracker
 
 _OUTCOME_OF: Final = {
     Severity.LOOP: RunOutcome.LOOP,

@@ -14,7 +14,7 @@ import msgspec
 from otel_loopguard import attributes as attr
 from otel_loopguard.dialects.own import CALL_FIELDS, SCHEMA_VERSION
 from otel_loopguard.model import CallFacts, Progress, SpanFacts, Value, Word
-from otel_loopguard.tracker import FIRST, Observation
+from otel_loopguard.observation import FIRST, Observation
 
 _UNKNOWN: Final = Progress.UNKNOWN
 _NAMES: Final[dict[str, str]] = {field: name for name, (field, _) in CALL_FIELDS.items()}

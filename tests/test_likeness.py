@@ -6,6 +6,7 @@ import re
 import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -340,3 +341,116 @@ def test_frame_is_never_larger_than_the_arguments() -> None:
     parts = framed(value)
     assert parts is not None
     assert len(encode(parts.frame)) < len(encode(value))
+
+
+# --- against a plain reference ---------------------------------------------------------------------------
+
+_PLAIN_WORDS = st.sampled_from([f"w{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(400)] + ["Ärger", "ßo", "é"])
+_NUMBERED = st.integers(0, 30).map(str) | st.integers(0, 9).map(lambda n: f"run{n}") | st.just("2.5")
+_WORDINGS = st.lists(_PLAIN_WORDS | _NUMBERED, max_size=40)
+_LONG = st.integers(0, 400).map(lambda start: [f"word{n}" for n in range(start, start + 300)])
+_CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "drop", "replace", "move", "turn"]), st.integers(0, 700), _PLAIN_WORDS | _NUMBERED
+    ),
+    max_size=6,
+)
+
+
+def _changed(words: list[str], changes: list[tuple[str, int, str]]) -> list[str]:
+    """Words after some are added, left out, replaced, moved to the end, or turned round."""
+    words = list(words)
+    for how, place, word in changes:
+        at = place % (len(words) + 1)
+        if how == "add":
+            words.insert(at, word)
+        elif how == "turn":
+            words = words[:at] + words[at:][::-1]
+        elif at < len(words):
+            moved = words.pop(at)
+            if how == "replace":
+                words.insert(at, word)
+            elif how == "move":
+                words.append(moved)
+    return words
+
+
+@st.composite
+def _pairs(draw: st.DrawFn) -> tuple[str, str]:
+    """Two texts: one made of the other by a few changes, or nothing to do with it; some larger than what is kept."""
+    one = draw(
+        st.lists(_LONG | _WORDINGS, min_size=1, max_size=2).map(lambda parts: [w for part in parts for w in part])
+    )
+    other = _changed(one, draw(_CHANGES)) if draw(st.booleans()) else draw(_WORDINGS)
+    return " ".join(one), " ".join(other)
+
+
+class _Plain:
+    """What the sketch of a text stands for, as sets of words that are there to be read."""
+
+    def __init__(self, text: str) -> None:
+        found = re.findall(r"\w+", text.casefold())
+        self.distinct, self.count, self.length = len(set(found)), len(found), len(text)
+        self.level, self.kept = 0, set(found)
+        while len(self.kept) > MAX_KEPT_WORDS:
+            self.level += 1
+            self.kept = {word for word in self.kept if zlib.crc32(word.encode()) % 2**self.level == 0}
+        self.numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", text)[:MAX_NUMBERS]]
+
+
+def _plain_shared(one: _Plain, other: _Plain) -> float:
+    shared = len(one.kept & other.kept)
+    if one.level == other.level == 0:
+        return shared
+    if one.level == other.level:
+        return shared * (one.distinct + other.distinct) / max(len(one.kept) + len(other.kept), 1)
+    coarse = one if one.level > other.level else other
+    return shared * coarse.distinct / max(len(coarse.kept), 1)
+
+
+def _plain_likeness(one: _Plain, other: _Plain) -> float:
+    if one.kept == other.kept and one.distinct == other.distinct:
+        return 1.0
+    shared = _plain_shared(one, other)
+    union = one.distinct + other.distinct - shared
+    return min(1.0, shared / union) if union > 0 else 1.0
+
+
+def _plain_direction(one: _Plain, other: _Plain) -> int:
+    for before, after in zip(one.numbers, other.numbers, strict=False):
+        if before != after:
+            return 1 if after > before else -1
+    return 0
+
+
+def _plain_growth(one: _Plain, later: _Plain) -> bool:
+    return later.length > one.length and later.count >= one.count and _plain_shared(one, later) >= 0.95 * one.distinct
+
+
+@settings(max_examples=400)
+@given(_pairs(), st.integers(0, 100))
+def test_comparing_is_as_by_sets_of_words(pair: tuple[str, str], enough: int) -> None:
+    """Faults "a word is lost where two texts begin or end alike": every answer is what plain sets of words give."""
+    (a, b), (one, other) = map(_Plain, pair), map(sketch, pair)
+    gone, come, whole = a.kept - b.kept, b.kept - a.kept, a.level == b.level == 0
+    wanted = int(_plain_likeness(a, b) * 100 + 1e-9)
+    assert _plain_likeness(a, b) == likeness(one, other)
+    assert wanted == per_cent(one, other)
+    assert per_cent(one, other, enough=enough) in ((wanted,) if wanted >= enough else (0, wanted))
+    assert len(gone) == len(words_of(one) - words_of(other))
+    assert all(re.search(r"\d", word) for word in gone | come) is only_numbers_differ(one, other)
+    same_numbers = set(a.numbers) == set(b.numbers)
+    assert (whole and a.kept == b.kept and same_numbers) is is_reordered(one, other)
+    assert (whole and 0 < len(gone) <= 2 and 0 < len(come) <= 2) is fills_a_slot(one, other)
+    assert _plain_direction(a, b) == direction(one, other)
+    assert _plain_growth(a, b) is grew(one, other)
+
+
+@given(_pairs(), _pairs())
+def test_what_is_new_is_as_by_sets_of_words(asked: tuple[str, str], answered: tuple[str, str]) -> None:
+    """Half of the words that are new in a question are new in its answer, or they are not."""
+    (before, now), (was, said) = map(_Plain, asked), map(_Plain, answered)
+    new = now.kept - before.kept
+    expected = bool(new) and 2 * len(new & (said.kept - was.kept)) >= len(new)
+    (before_made, now_made), (was_made, said_made) = map(sketch, asked), map(sketch, answered)
+    assert expected is answers_what_is_new(now_made, said_made, before_made, was_made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +20,7 @@ from otel_loopguard.model import (
     ResultClass,
     ToolCall,
 )
+from otel_loopguard.observation import Observation
 from otel_loopguard.policy import load
 from otel_loopguard.tracker import Tracker
 from otel_loopguard.verdict import judge
@@ -45,19 +46,28 @@ tools:
 )
 
 
+class _Asked:
+    """A tracker that is asked before each call, and otherwise what it is."""
+
+    def __init__(self, tracker: Tracker, said: list[Decision]) -> None:
+        self._tracker, self._said = tracker, said
+
+    def observe(self, call: ToolCall) -> Observation:
+        """Asks, and takes the call in."""
+        self._said.append(self._tracker.propose(call))
+        return self._tracker.observe(call)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracker, name)
+
+
 class Guarded(Run):
     """A run that asks before each call and notes the answer; the call then runs all the same."""
 
     def __init__(self, policy: str = POLICY) -> None:
         super().__init__(policy)
         self.said: list[Decision] = []
-        observe = self.tracker.observe
-
-        def asked(call: ToolCall) -> Any:
-            self.said.append(self.tracker.propose(call))
-            return observe(call)
-
-        self.tracker.observe = asked  # type: ignore[method-assign]
+        self.tracker = cast("Tracker", _Asked(self.tracker, self.said))
 
     def actions(self) -> str:
         """One letter a call: a for allow, w for warn, s for share, d for deny, x for stop."""

@@ -29,8 +29,9 @@ from otel_loopguard.model import (
     ToolCall,
     Unknown,
 )
+from otel_loopguard.observation import Limits, Observation
 from otel_loopguard.policy import load
-from otel_loopguard.tracker import Limits, Observation, Tracker
+from otel_loopguard.tracker import Tracker
 from tests.detectors.feeding import POLICY, UNSEEN, Run, digest, item, page, state
 
 # --- would_complete: unscorable ---------------------------------------------------------------------------

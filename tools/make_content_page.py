@@ -28,7 +28,10 @@ def generated() -> str:
     words = {key: names for key, names in by_key.items() if key not in everywhere}
     names = {key: [kind.value] for key, kind in NAME_KEYS.items()}
     parts = (
-        ("Keys that hold content wherever they stand (one that ends in `.` stands for all that begin so):", ""),
+        (
+            "Keys that hold content wherever they stand, as do all keys below them (`x.y` is below `x` and `x.`):",
+            "",
+        ),
         _table(("key", "read by"), everywhere),
         ("Everyday words, which hold content on spans of agents and in GenAI log records only:", ""),
         _table(("key", "read by"), words),

@@ -21,6 +21,7 @@ from otel_loopguard import attributes as attr
 from otel_loopguard.cli.exit_codes import ExitCode
 from otel_loopguard.cli.runs import Tables, input_line, report_lines, summary_line
 from otel_loopguard.cli.terminal import COLOUR_CHOICES, Painter, Printer, wants_colour
+from otel_loopguard.errors import SdkError
 from otel_loopguard.model import RunOutcome, Value
 from otel_loopguard.words import counted, safe
 
@@ -68,7 +69,12 @@ def run(options: argparse.Namespace) -> ExitCode:
     Raises:
         LoopGuardError: the SDK is switched off, or does not do what the processor needs.
     """
-    from otel_loopguard.demo.watch import watch  # noqa: PLC0415 - the other commands do without the SDK
+    try:
+        from otel_loopguard.demo.watch import watch  # noqa: PLC0415 - the other commands do without the SDK
+    except ValueError:
+        # The SDK reads its limits as it is imported.
+        message = "the OpenTelemetry SDK refuses one of its own variables (OTEL_*_LIMIT): correct or unset it"
+        raise SdkError(message) from None
 
     demo = watch()
     printer = Printer(sys.stdout)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from otel_loopguard.cli.terminal import Painter
 from otel_loopguard.marks import Marks
 from otel_loopguard.model import CallFacts, ErrorCategory, Outcome, Progress, ToolCall, Unknown
-from otel_loopguard.tracker import Observation
+from otel_loopguard.observation import Observation
 from otel_loopguard.words import UNKNOWNS, counted, safe
 
 MAX_ROWS: Final = 40

@@ -13,14 +13,15 @@ from otel_loopguard.detectors.failing import Failures, Outages
 from otel_loopguard.detectors.paging import MAX_PAGERS, Pages
 from otel_loopguard.detectors.rounds import Laps
 from otel_loopguard.detectors.staleness import Answers
-from otel_loopguard.detectors.supposed import Seen, Suppositions, WouldComplete
+from otel_loopguard.detectors.step import Seen
+from otel_loopguard.detectors.supposed import Suppositions, WouldComplete
 from otel_loopguard.model import Effect, ErrorCategory, Pattern, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from otel_loopguard.detectors.answers import Answer
-    from otel_loopguard.detectors.step import Stretch
+    from otel_loopguard.detectors.stretch import Stretch
     from otel_loopguard.model import ToolCall
     from otel_loopguard.policy import ToolContract
 

@@ -7,15 +7,15 @@ measured here, so that a scorer which sees no content makes the same findings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from otel_loopguard.detectors.recent import Recent
-from otel_loopguard.detectors.step import Stretch
+from otel_loopguard.detectors.stretch import Stretch
 from otel_loopguard.likeness import direction, grew, only_numbers_differ, per_cent
 from otel_loopguard.model import ErrorCategory, Pattern
 
 if TYPE_CHECKING:
-    from otel_loopguard.model import CallFacts, Sketch, ToolCall, Value
+    from otel_loopguard.model import CallFacts, Sketch, ToolCall
     from otel_loopguard.policy import ToolContract
 
 # Members under names of their own: to look one up in its class costs 50 ns, and a step does so dozens of times.
@@ -79,15 +79,7 @@ def begin(call: ToolCall) -> Stretch:
     return stretch
 
 
-@runtime_checkable
-class Measuring(Protocol):
-    """A detector whose counts a producer writes down, for a scorer that sees no content."""
-
-    def measured(self, call: ToolCall) -> dict[str, Value]:
-        """Returns what was measured of the call judged last, by field of `CallFacts`; empty for any other call."""
-
-
-class _Text(NamedTuple):
+class Text(NamedTuple):
     """How one text compares with those before it, as the fields `near_result_*` and `result_moving` of `CallFacts`."""
 
     calls: int
@@ -95,7 +87,7 @@ class _Text(NamedTuple):
     moving: bool
 
 
-_FIRST_TEXT: Final = _Text(1, 100, moving=False)
+_FIRST_TEXT: Final = Text(1, 100, moving=False)
 
 
 class TextRun:
@@ -113,7 +105,6 @@ class TextRun:
         "_grows",
         "_last",
         "_numbers",
-        "_result",
         "_stretch",
         "_up",
         "barriers",
@@ -133,7 +124,6 @@ class TextRun:
         self._up = self._down = self._grows = self._numbers = True
         self._call = call
         self._stretch: Stretch | None = None
-        self._result = _result_of(call.facts)
 
     @property
     def stretch(self) -> Stretch:
@@ -142,13 +132,13 @@ class TextRun:
             self._stretch = begin(self._call)
         return self._stretch
 
-    def add(self, call: ToolCall, text: _Text, sketch: Sketch | None) -> None:
+    def add(self, call: ToolCall, text: Text, sketch: Sketch | None) -> None:
         """Adds a call that gave a text alike to the first; `sketch` is None where a producer compared."""
         self.count, self.moving = text.calls, text.moving
         if sketch is None:
             self.first = self._last = None
         self.very_alike += text.per_cent >= VERY_ALIKE_PER_CENT
-        self.varied = self.varied or _result_of(call.facts) != self._result
+        self.varied = self.varied or _result_of(call.facts) != _result_of(self._call.facts)
         add_to(self.stretch, call)
 
     def moves(self, text: Sketch) -> bool:
@@ -187,16 +177,9 @@ class TextRuns:
         """Calls forgotten for want of room."""
         return self._runs.evicted
 
-    def measured(self, call: ToolCall) -> dict[str, Value]:
-        """Returns what was measured of the call taken last, by field of `CallFacts`; empty for any other call."""
-        if call.number != self._number:
-            return {}
-        text = self._text
-        return {
-            "near_result_count": text.calls,
-            "near_result_alike": text.per_cent,
-            "result_moving": text.moving,
-        }
+    def measured(self, call: ToolCall) -> Text | None:
+        """Returns what was measured of the call taken last; None for any other call."""
+        return self._text if call.number == self._number else None
 
     def take(self, call: ToolCall, *, failing: bool, moved_on: bool, before: int, barriers: int) -> TextRun | None:
         """Takes in the next call.
@@ -223,15 +206,15 @@ class TextRuns:
         text = _FIRST_TEXT
         if facts.near_result_count is not None:
             sketch = None
-            text = _Text(facts.near_result_count, facts.near_result_alike or 0, bool(facts.result_moving))
+            text = Text(facts.near_result_count, facts.near_result_alike or 0, bool(facts.result_moving))
         elif run is not None and run.first is not None and sketch is not None:
             if run.turn == call.turn:
                 run.barriers = barriers
                 return None
-            alike = 0 if moved_on or run.barriers != before else per_cent(run.first, sketch)
+            alike = 0 if moved_on or run.barriers != before else per_cent(run.first, sketch, enough=ALIKE_PER_CENT)
             if alike >= ALIKE_PER_CENT:
                 # The clock in an error, or its process id, is no progress.
-                text = _Text(run.count + 1, alike, moving=run.moves(sketch) and not failing)
+                text = Text(run.count + 1, alike, moving=run.moves(sketch) and not failing)
         self._number, self._text = call.number, text
         if run is None:
             run = TextRun(call, text.calls, sketch)

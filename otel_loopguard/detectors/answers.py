@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_loopguard.detectors.returns import Trail, gap
 from otel_loopguard.detectors.rounds import MAX_PERIOD, Mark
-from otel_loopguard.detectors.step import LASTING_FAILURES, Poll, Stretch
+from otel_loopguard.detectors.stretch import LASTING_FAILURES, Poll, Stretch
 from otel_loopguard.model import (
     DeniedBy,
     Effect,

@@ -12,7 +12,8 @@ from otel_loopguard.model import Finding, Kind, Severity
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from otel_loopguard.detectors.step import Claim, Stretch
+    from otel_loopguard.detectors.step import Claim
+    from otel_loopguard.detectors.stretch import Stretch
     from otel_loopguard.model import ToolCall
 
 
@@ -97,9 +98,8 @@ class Claims:
     @property
     def wasted_calls(self) -> frozenset[int]:
         """Numbers of the calls marked as wasted."""
-        return frozenset(
-            at * 8 + bit for at, byte in enumerate(self._wasted) if byte for bit in range(8) if byte >> bit & 1
-        )
+        marked = bytes(self._wasted)  # mypyc knows no enumeration of a bytearray
+        return frozenset(at * 8 + bit for at, byte in enumerate(marked) if byte for bit in range(8) if byte >> bit & 1)
 
     def any_of(self, kinds: AbstractSet[Kind], severity: Severity, *, apart_from: str | None = None) -> bool:
         """Tells whether there is a finding of one of `kinds` and of `severity`, by another rule than `apart_from`."""

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Stretch
+from otel_loopguard.detectors.stretch import Stretch
 
 if TYPE_CHECKING:
     from otel_loopguard.model import Extent, ToolCall

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Stretch
+from otel_loopguard.detectors.stretch import Stretch
 from otel_loopguard.model import ErrorCategory
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from otel_loopguard.detectors.no_progress import UNCHANGED_STEPS
 from otel_loopguard.detectors.pagination_stall import STALLED_PAGES
 from otel_loopguard.detectors.returns import PARTED, STILL, Place, gap
 from otel_loopguard.detectors.rounds import MIN_PERIODS, Laps
-from otel_loopguard.detectors.step import allowed_unchanged
+from otel_loopguard.detectors.stretch import allowed_unchanged
 from otel_loopguard.model import Kind, Pattern
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.detectors.step import Claim, Reads, allowed_unchanged
+from otel_loopguard.detectors.step import Claim, Reads
+from otel_loopguard.detectors.stretch import allowed_unchanged
 from otel_loopguard.model import Kind, Severity
 
 if TYPE_CHECKING:

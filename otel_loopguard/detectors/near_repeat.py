@@ -19,8 +19,9 @@ from otel_loopguard.likeness import answers_what_is_new, fills_a_slot, is_reorde
 from otel_loopguard.model import Basis, Kind, Outcome, ResultClass, Severity
 
 if TYPE_CHECKING:
-    from otel_loopguard.detectors.step import Step, Stretch
-    from otel_loopguard.model import CallFacts, Likenesses, ToolCall, Value
+    from otel_loopguard.detectors.step import Step
+    from otel_loopguard.detectors.stretch import Stretch
+    from otel_loopguard.model import CallFacts, Likenesses, ToolCall
 
 # Members under names of their own: to look one up in its class costs 50 ns, and a step does so dozens of times.
 _OUTCOME_UNKNOWN: Final = Outcome.UNKNOWN
@@ -47,7 +48,7 @@ SAME_TEXT_PER_CENT: Final = 95
 """Likeness of two texts that are one answer. Source: DESIGN 6."""
 
 
-class _Measure(NamedTuple):
+class Measure(NamedTuple):
     """How one call compares with those before it, as `CallFacts.near_repeat_count` and `near_repeat_alike`."""
 
     calls: int
@@ -76,14 +77,14 @@ class _Chain:
 
     __slots__ = ("alike", "barriers", "count", "first", "last", "row", "stretch", "turn")
 
-    def __init__(self, step: Step, measure: _Measure) -> None:
+    def __init__(self, step: Step, measure: Measure) -> None:
         self.count, self.alike = measure
         self.stretch: Stretch | None = None
         self.row: Stretch | None = None
         self.first = self.last = step
         self.turn = self.barriers = -1
 
-    def add(self, step: Step, measure: _Measure) -> None:
+    def add(self, step: Step, measure: Measure) -> None:
         """Adds a call."""
         last, self.last = self.last.call, step
         self.stretch = self.stretch or begin(last)
@@ -105,18 +106,16 @@ class NearRepeat:
 
     def __init__(self) -> None:
         self._chains: Recent[tuple[str, str], _Chain] = Recent(MAX_CHAINS)
-        self._number, self._measure = 0, _Measure(1, 1)
+        self._number, self._measure = 0, Measure(1, 1)
 
     @property
     def evicted(self) -> int:
         """Tools forgotten for want of room."""
         return self._chains.evicted
 
-    def measured(self, call: ToolCall) -> dict[str, Value]:
-        """Returns what was measured of the call judged last, by field of `CallFacts`; empty for any other call."""
-        if call.number != self._number:
-            return {}
-        return {"near_repeat_count": self._measure.calls, "near_repeat_alike": self._measure.alike}
+    def measured(self, call: ToolCall) -> Measure | None:
+        """Returns what was measured of the call judged last; None for any other call."""
+        return self._measure if call.number == self._number else None
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim by likeness, which no guard denies on."""
@@ -129,7 +128,7 @@ class NearRepeat:
         key = (call.agent, facts.tool)
         chain = self._chains.latest.get(key) or self._chains.promote(key)
         if facts.near_repeat_count is not None:
-            measure = _Measure(facts.near_repeat_count, facts.near_repeat_alike or 1)
+            measure = Measure(facts.near_repeat_count, facts.near_repeat_alike or 1)
         else:
             compared = _compare(chain, step)
             if compared is None:
@@ -158,31 +157,31 @@ class NearRepeat:
         return Claim(self.kind, Severity.SUSPECT, stretch, chain.count, basis=Basis.LIKENESS)
 
 
-def _compare(chain: _Chain | None, step: Step) -> _Measure | None:
+def _compare(chain: _Chain | None, step: Step) -> Measure | None:
     """Returns how a call compares with the chain's; None where it neither counts nor resets."""
     call, facts = step.call, step.call.facts
     if not step.failing and facts.result_digest is None and facts.outcome is not _OUTCOME_UNKNOWN:
         return None  # it gave something, which nobody saw
     if chain is None:
-        return _Measure(1, 1)
+        return Measure(1, 1)
     near: bool | None = None
     if call.turn != chain.turn:
         if chain.barriers != step.barriers_before:
-            return _Measure(1, 1)
+            return Measure(1, 1)
         near = _asks_the_same(chain, step)
     if near is None:
         chain.turn, chain.barriers = call.turn, step.barriers
         return None
     answer = _compare_answers(chain.last, step) if near else _OTHER
     if not answer.same:
-        return _Measure(1, 1)
+        return Measure(1, 1)
     in_row = answer.telling and chain.turn == step.turn_before and (step.failing or not _names_another(chain, step))
-    return _Measure(chain.count + 1, chain.alike + 1 if in_row else 1)
+    return Measure(chain.count + 1, chain.alike + 1 if in_row else 1)
 
 
 def _asks_the_same(chain: _Chain, step: Step) -> bool | None:
     """Tells whether a call puts the chain's request in other words, or the same; None if only numbers differ."""
-    known, last, first = (one.call.facts.likenesses for one in (step, chain.last, chain.first))
+    known, last = step.call.facts.likenesses, chain.last.call.facts.likenesses
     if known is None or last is None:
         return False
     if known.identity is not None or last.identity is not None:
@@ -196,9 +195,11 @@ def _asks_the_same(chain: _Chain, step: Step) -> bool | None:
     if only_numbers_differ(last.arguments, known.arguments):
         return None
     enough = SILENT_ARGUMENTS_PER_CENT if step.result_class is _RESULT_CLASS_SILENCE else ARGUMENTS_PER_CENT
-    if per_cent(last.arguments, known.arguments) >= enough:
-        return True
-    return first is not None and first.arguments is not None and per_cent(first.arguments, known.arguments) >= enough
+    first = chain.first.call.facts.likenesses
+    return per_cent(last.arguments, known.arguments, enough=enough) >= enough or (
+        not (first is None or first.arguments is None or first is last)
+        and per_cent(first.arguments, known.arguments, enough=enough) >= enough
+    )
 
 
 def _names_another(chain: _Chain, step: Step) -> bool:
@@ -206,11 +207,11 @@ def _names_another(chain: _Chain, step: Step) -> bool:
     known = step.call.facts.likenesses
     if known is None or known.arguments is None or known.identity is not None:
         return False
-    earlier = (one.call.facts.likenesses for one in (chain.first, chain.last))
-    return all(
-        one is not None and one.arguments is not None and fills_a_slot(one.arguments, known.arguments)
-        for one in earlier
-    )
+    for one in (chain.last, chain.first):
+        earlier = one.call.facts.likenesses
+        if earlier is None or earlier.arguments is None or not fills_a_slot(earlier.arguments, known.arguments):
+            return False
+    return True
 
 
 def _compare_answers(last: Step, step: Step) -> _Answer:
@@ -239,7 +240,7 @@ def _fail_alike(before: CallFacts, facts: CallFacts) -> bool:
     earlier = None if before.likenesses is None else before.likenesses.result
     text = None if facts.likenesses is None else facts.likenesses.result
     if earlier is not None and text is not None:
-        return per_cent(earlier, text) >= ALIKE_PER_CENT
+        return per_cent(earlier, text, enough=ALIKE_PER_CENT) >= ALIKE_PER_CENT
     return (before.error_category, before.error_type) == (facts.error_category, facts.error_type)
 
 
@@ -257,4 +258,5 @@ def _one_answer(earlier: Likenesses, known: Likenesses) -> bool:
     text, before = known.result, earlier.result
     if text is None or before is None or text.words < LONG_ANSWER_WORDS:
         return False
-    return per_cent(before, text) >= SAME_TEXT_PER_CENT and not _names_what_is_new(earlier, known)
+    alike = per_cent(before, text, enough=SAME_TEXT_PER_CENT)
+    return alike >= SAME_TEXT_PER_CENT and not _names_what_is_new(earlier, known)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from otel_loopguard.detectors.step import Stretch
+from otel_loopguard.detectors.stretch import Stretch
 from otel_loopguard.model import Progress
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import Stretch
+from otel_loopguard.detectors.stretch import Stretch
 
 if TYPE_CHECKING:
     from otel_loopguard.detectors.agents import Agent

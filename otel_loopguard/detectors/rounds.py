@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.detectors.step import MAX_LISTED_CALLS, Lap, Stretch, is_silent
+from otel_loopguard.detectors.step import Lap
+from otel_loopguard.detectors.stretch import MAX_LISTED_CALLS, Stretch, is_silent
 
 if TYPE_CHECKING:
     from otel_loopguard.model import ToolCall

@@ -10,8 +10,9 @@ from otel_loopguard.detectors.step import Claim, Reads
 from otel_loopguard.model import Effect, ErrorCategory, Kind, ResultClass, Severity
 
 if TYPE_CHECKING:
-    from otel_loopguard.detectors.step import Step, Stretch
-    from otel_loopguard.model import ToolCall, Value
+    from otel_loopguard.detectors.step import Step
+    from otel_loopguard.detectors.stretch import Stretch
+    from otel_loopguard.model import ToolCall
 
 # Members under names of their own: to look one up in its class costs 50 ns, and a step does so dozens of times.
 _EFFECT_WRITE: Final = Effect.WRITE
@@ -109,9 +110,9 @@ class SameResult:
         """Tools forgotten for want of room."""
         return self._runs.evicted
 
-    def measured(self, call: ToolCall) -> dict[str, Value]:
-        """Returns what was measured of the call judged last, by field of `CallFacts`; empty for any other call."""
-        return {"same_result_item": self._item} if call.number == self._number else {}
+    def measured(self, call: ToolCall) -> bool | None:
+        """Returns `CallFacts.same_result_item` of the call judged last; None for any other call."""
+        return self._item if call.number == self._number else None
 
     def judge(self, step: Step, /) -> Claim | None:
         """Returns a claim of severity loop where nothing was to be had in any words, else suspect."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-import msgspec
-
 from otel_loopguard.detectors.rounds import MAX_PERIOD, MIN_PERIODS
-from otel_loopguard.detectors.step import allowed_unchanged
+from otel_loopguard.detectors.step import Seen
+from otel_loopguard.detectors.stretch import allowed_unchanged
 from otel_loopguard.model import Pattern, ResultClass, Unknown
 
 if TYPE_CHECKING:
@@ -38,19 +37,6 @@ class WouldComplete(NamedTuple):
     call: int
     tool: str
     reason: Unknown
-
-
-class Seen(msgspec.Struct, frozen=True, gc=False):
-    """What is known of one call. `digest` and `answer` are None where unknown; `reason` says why one is."""
-
-    tool: str
-    digest: Hashable | None
-    answer: Hashable | None
-    result_class: ResultClass | None
-    reason: Unknown | None
-    epoch: int
-    plain: bool
-    """False for pollers and pagers, which no cycle may hold."""
 
 
 Round: TypeAlias = "list[Seen]"

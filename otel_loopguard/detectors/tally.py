@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import msgspec
-
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.detectors.staleness import State
-from otel_loopguard.detectors.step import Stretch
+from otel_loopguard.detectors.step import Counted
+from otel_loopguard.detectors.stretch import Stretch
 from otel_loopguard.detectors.writes import Writes
 from otel_loopguard.model import Effect, ResultClass
 
 if TYPE_CHECKING:
     from otel_loopguard.detectors.agents import Agent
     from otel_loopguard.detectors.answers import Answer
-    from otel_loopguard.detectors.failing import Failures
-    from otel_loopguard.detectors.writes import BusinessMemory, SameWrite
+    from otel_loopguard.detectors.writes import BusinessMemory
     from otel_loopguard.model import ToolCall
     from otel_loopguard.policy import ToolContract
 
@@ -34,22 +32,6 @@ MAX_BUDGETED: Final = 1024
 
 _TELLING: Final = (ResultClass.CONTENT, ResultClass.NOT_FOUND)
 _AnswerKey: TypeAlias = "tuple[str, ...]"
-
-
-class Counted(msgspec.Struct, frozen=True, gc=False):
-    """What one call adds to; each None where it adds to nothing of that sort."""
-
-    same_write: SameWrite | None = None
-    state: Stretch | None = None
-    """The steps that left the application's state as it is; `count` of them."""
-    known_answers: Stretch | None = None
-    failures: Failures | None = None
-    """Of a call that failed, and not in passing: its agent's failures in a row."""
-    outage: Stretch | None = None
-    reread: Stretch | None = None
-    covered: bool | None = None
-    spent: Stretch | None = None
-    """The executed calls of a tool that has a budget."""
 
 
 class Tally:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from otel_loopguard.detectors.recent import Recent
-from otel_loopguard.detectors.step import Member, Stretch
+from otel_loopguard.detectors.step import Member
+from otel_loopguard.detectors.stretch import Stretch
 from otel_loopguard.model import Effect, ErrorCategory, Outcome, ResultClass
 from otel_loopguard.policy import BusinessScope, UnknownOutcome
 

@@ -26,6 +26,7 @@ CONTENT_KEYS: Final = frozenset(
         attr.TOOL_DEFINITIONS,
         attr.PROMPT,
         attr.COMPLETION,
+        attr.ERROR_MESSAGE,
         attr.EXCEPTION_MESSAGE,
         attr.EXCEPTION_STACKTRACE,
         "gen_ai.prompt.",
@@ -34,6 +35,9 @@ CONTENT_KEYS: Final = frozenset(
         "gen_ai.tool.description",
         "gen_ai.agent.tools",
         "gen_ai.agent.description",
+        "gen_ai.retrieval.query.text",
+        "gen_ai.retrieval.documents",
+        "gen_ai.evaluation.explanation",
     }
 )
 

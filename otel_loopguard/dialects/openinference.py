@@ -41,6 +41,12 @@ CONTENT_KEYS: Final[frozenset[str]] = frozenset(
         "crew_agents",
         "crew_inputs",
         "crew_tasks",
+        "embedding.text",
+        "input.documents.",
+        "input.images.",
+        "llm.function_call",
+        "output.documents.",
+        "output.images.",
     }
 )
 """Attribute names that hold content; a name that ends in a dot is the head of names."""

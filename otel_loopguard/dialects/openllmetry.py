@@ -43,6 +43,10 @@ CONTENT_KEYS: Final[frozenset[str]] = frozenset(
         "crewai.agent.goal",
         "crewai.agent.backstory",
         attr.TRACELOOP_CREWAI_RESULT,
+        "llm.request.functions.",
+        "mcp.request.argument",
+        "traceloop.prompt.template",
+        "traceloop.prompt.template_variables",
     }
 )
 """Attribute names that hold content; a name that ends in a dot is the head of names."""

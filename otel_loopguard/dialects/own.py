@@ -146,6 +146,14 @@ def read_own(attributes: Mapping[str, Value]) -> OwnAttributes:
     return own
 
 
+def fits(name: str, value: Value) -> bool:
+    """Tells whether an attribute named as ours is of the contract, and its value of the shape given there."""
+    known = _FIELDS.get(name) or CALL_FIELDS.get(name)
+    if known is not None:
+        return known[1](value) is not None
+    return (name == attr.SCHEMA and _count(value) is not None) or (name == attr.FINDING and _names(value) is not None)
+
+
 def _matching(pattern: re.Pattern[str]) -> Callable[[Value], str | None]:
     fullmatch = pattern.fullmatch
 

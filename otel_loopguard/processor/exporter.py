@@ -25,11 +25,10 @@ from otel_loopguard.digest import Key, Keyring, NameKind, looks_like_name
 from otel_loopguard.model import Role, Value
 from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor.boundary import Boundary
+from otel_loopguard.processor.cleaning import GENAI
 from otel_loopguard.processor.naming import as_keyring, names_of, odd_names, shown_span_name
-from otel_loopguard.processor.received import NO_TRACE, attributes_of, received
+from otel_loopguard.processor.received import NO_TRACE, attributes_of, received, with_lost_kind
 
-GENAI: Final = "gen_ai."
-"""What the names of events begin with that hold messages, on whatever span."""
 MAX_TRACES: Final = 8192
 """Traces remembered as an agent's, at most; the oldest half goes first."""
 
@@ -194,12 +193,14 @@ class LoopGuardSpanExporter(SpanExporter):
         context, scope = span.context, span.instrumentation_scope
         trace_id = f"{context.trace_id:032x}" if context else NO_TRACE
         if (
-            self._cleaner.plain.issuperset(attributes)
+            not span.dropped_attributes
+            and self._cleaner.plain.issuperset(attributes)
             and span.name not in dialects.BY_NAME
             and (scope is None or scope.name not in dialects.BY_SCOPE)
         ):
             return _Look(attributes, trace_id)
-        reading = dialects.read(received(span, attributes))
+        told = received(span, attributes)
+        reading = with_lost_kind(dialects.read(told), told, self._cleaner.rule, None)
         if reading is not None and (self._cleaner.rule is ContentRule.DROP_ALL or reading.role is Role.TOOL):
             self._traces.add(trace_id)
         return _Look(attributes, trace_id, reading, plain=False)

@@ -21,9 +21,10 @@ from otel_loopguard.assembly.turns import DEFAULT_AGENT
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects.reading import Reading
 from otel_loopguard.model import CallFacts, Finding, Layer, Role, SpanFacts, ToolCall
+from otel_loopguard.observation import Observation
 from otel_loopguard.policy import Policy, Scope
-from otel_loopguard.processor.nodes import Node
-from otel_loopguard.tracker import Observation, Tracker
+from otel_loopguard.processor.nodes import Node, short
+from otel_loopguard.tracker import Tracker
 
 MAX_RUNS: Final = 2_048
 """Runs followed at a time, the half used last for certain."""
@@ -33,6 +34,8 @@ MAX_AGENTS: Final = 256
 MAX_TURNS: Final = 256
 MAX_CHATS: Final = 16
 """Model responses of one agent that a call may belong to: it is asked for by one of the last."""
+MAX_WAITING: Final = 256
+"""Spans that end in the midst of a step and wait until it is whole."""
 IDLE_NS: Final = 30 * 60 * 1_000_000_000
 """A run that made no call for so long is over; what comes under its name is another one."""
 
@@ -70,7 +73,7 @@ def above(node: Node, reading: Reading, scope: str) -> Above:
             began the run (frameworks say only at its end what a span is).
     """
     agent = holder = outermost = turn = tool = first = None
-    run_id, conversation = None, reading.conversation
+    run_id, conversation = None, short(reading.conversation)
     below, asked = True, False
     for one in node.above():
         held = one.held()
@@ -118,6 +121,8 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     """Its number in the run, from 1."""
     findings: tuple[Finding, ...] = ()
     """Those that became true with it."""
+    waited: tuple[tuple[Finding, SpanFacts], ...] = ()
+    """Those that became true with calls that had to wait for this one, and whose they are."""
 
 
 class _Chat:
@@ -280,13 +285,15 @@ class LiveRuns:
 
     def renew(self) -> None:
         """Begins anew under another producer's name: after a fork, the parent's runs are the parent's."""
-        # Re-entered where the garbage collector ends a span while a step of ours allocates.
+        # Re-entered where the garbage collector, or a signal's handler, ends a span in the midst of a step of ours.
         self._lock = threading.RLock()
         self._producer = secrets.token_hex(6)
         self._generations = count(1)
         self._traces: Recent[int, Numbers] = Recent(MAX_TRACES)
         self._runs: Recent[RunKey, _Run] = Recent(MAX_RUNS)
         self._idle = 0
+        self._steps = False
+        self._waiting: deque[Callable[[], tuple[tuple[Finding, SpanFacts], ...]]] = deque(maxlen=MAX_WAITING)
 
     @property
     def evicted(self) -> int:
@@ -298,6 +305,8 @@ class LiveRuns:
     ) -> Seen | None:
         """Takes in a tool call that ended; it is not the inner side of one that is still open (`is_layer`).
 
+        What ends in the midst of another step of this thread waits until that is whole, and is told with it.
+
         Args:
             node: of its span.
             facts: of its span, with `call`.
@@ -308,24 +317,70 @@ class LiveRuns:
         call = facts.call
         if call is None:
             return None
-        key = _run_key(node, facts, up, policy.scope)
         with self._lock:
-            run = self._runs.latest.get(key)
-            if run is None or facts.start_ns - run.last_ns > IDLE_NS:
-                run = self._run(key, facts.start_ns, policy, named)
-            return run.observe(facts, call, up, named=key[0] == "run" and policy.scope is _SCOPE_RUN)
+            if self._steps:
+                self._waiting.append(lambda: self._late(node, facts, up, policy, named))
+                return None
+            self._steps = True
+            try:
+                seen = self._observe(node, facts, call, up, policy, named)
+                if not self._waiting:
+                    return seen
+                late: list[tuple[Finding, SpanFacts]] = []
+                while self._waiting:
+                    late += self._waiting.popleft()()
+                return msgspec.structs.replace(seen, waited=tuple(late))
+            finally:
+                self._steps = False
 
     def answer(self, node: Node, facts: SpanFacts, up: Above, policy: Policy, named: Callable[[str], str]) -> None:
         """Takes in a model response that ended; arguments as for `observe`."""
         key = _run_key(node, facts, up, policy.scope)
-        with self._lock:
+
+        def take() -> tuple[()]:
             run = self._run(key, facts.start_ns, policy, named)
             run.turns_of(run.agent_of(facts, up)).answered(facts, node.started)
+            return ()
+
+        self._step(take)
 
     def end(self, node: Node) -> None:
         """The span from which a run was named ended, and the run with it."""
-        with self._lock:
+
+        def take() -> tuple[()]:
             self._runs.drop(("agent", node.started))
+            return ()
+
+        self._step(take)
+
+    def _step(self, take: Callable[[], tuple[()]]) -> None:
+        """Does one thing whole, or leaves it to the step that it would break into."""
+        with self._lock:
+            if self._steps:
+                self._waiting.append(take)
+                return
+            self._steps = True
+            try:
+                take()
+            finally:
+                self._steps = False
+
+    def _observe(
+        self, node: Node, facts: SpanFacts, call: CallFacts, up: Above, policy: Policy, named: Callable[[str], str]
+    ) -> Seen:
+        key = _run_key(node, facts, up, policy.scope)
+        run = self._runs.latest.get(key)
+        if run is None or facts.start_ns - run.last_ns > IDLE_NS:
+            run = self._run(key, facts.start_ns, policy, named)
+        return run.observe(facts, call, up, named=key[0] == "run" and policy.scope is _SCOPE_RUN)
+
+    def _late(
+        self, node: Node, facts: SpanFacts, up: Above, policy: Policy, named: Callable[[str], str]
+    ) -> tuple[tuple[Finding, SpanFacts], ...]:
+        call = facts.call
+        if call is None:
+            return ()
+        return tuple([(found, facts) for found in self._observe(node, facts, call, up, policy, named).findings])
 
     def number(self, trace_id: int) -> tuple[str, int]:
         """Gives the next number of a trace; returns the producer and the number, from 1."""

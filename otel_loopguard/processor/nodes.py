@@ -9,6 +9,7 @@ spans are no agent's: of them only a number is kept.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from itertools import count
 from typing import Final, TypeAlias
 from weakref import ref
@@ -16,12 +17,14 @@ from weakref import ref
 from opentelemetry.sdk.trace import ReadableSpan, Span
 
 from otel_loopguard import dialects
+from otel_loopguard.content import Checked
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects.own import read_own
 from otel_loopguard.dialects.reading import Reading
+from otel_loopguard.digest import MAX_NAME, NameKind
 from otel_loopguard.model import Role, SpanFacts
 from otel_loopguard.processor.received import received
-from otel_loopguard.processor.sdk import mapping_of
+from otel_loopguard.processor.sdk import is_as_ended, is_left_on, mapping_of
 
 MAX_NODES: Final = 65_536
 """Spans remembered, the half used last for certain; some 200 bytes each."""
@@ -37,15 +40,17 @@ MAX_DEPTH: Final = 128
 class Held:
     """What a span says of itself to those below it, as far as its attributes have come."""
 
-    __slots__ = ("agent", "conversation", "role", "run_id", "scope", "tool")
+    __slots__ = ("agent", "conversation", "is_lost", "role", "run_id", "scope", "tool")
 
     def __init__(self, reading: Reading | None, scope: str, run_id: str | None) -> None:
         self.scope, self.run_id = scope, run_id
+        self.is_lost = False
+        """Whether what said of what kind it is may have been dropped."""
         self.role: Role | None = None
         self.tool = self.agent = self.conversation = None
         if reading is not None:
             self.role, self.tool = reading.role, reading.tool
-            self.agent, self.conversation = reading.agent, reading.conversation
+            self.agent, self.conversation = reading.agent, short(reading.conversation)
 
     @classmethod
     def of(cls, span: ReadableSpan) -> Held:
@@ -54,7 +59,10 @@ class Held:
         # Without its events, which say nothing of that, and which the SDK has a lock before: a thread may hold it that
         # writes to the span, is interrupted by the end of another, or is not there any more after a fork.
         told = received(span, attributes, bare=True)
-        return cls(dialects.read(told), told.scope, read_own(attributes).run_id)
+        reading = dialects.read(told)
+        held = cls(reading, told.scope, read_own(attributes).run_id)
+        held.is_lost = reading is None and told.dropped_attributes > 0
+        return held
 
 
 class Node:
@@ -112,10 +120,14 @@ class Node:
                 self._held = Held.of(span)
         return self._held
 
-    def settle(self, reading: Reading, scope: str) -> None:
-        """The span is ending, and this is what it says in the end."""
+    def settle(self, reading: Reading, scope: str, checked: Checked) -> None:
+        """The span is ending, and this is what it says in the end; of its names, what may be shown."""
         held = self._held
-        self._held = Held(reading, scope, None if held is None else held.run_id)
+        self._held = settled = Held(reading, scope, None if held is None else held.run_id)
+        if settled.tool:
+            settled.tool = checked(settled.tool, NameKind.TOOL)
+        if settled.agent:
+            settled.agent = checked(settled.agent, NameKind.AGENT)
         self._span = _no_span
 
     def hold(self, *layers: SpanFacts) -> None:
@@ -130,7 +142,7 @@ class Node:
     def is_known(self, role: Role | None = None) -> bool:
         """Tells whether a dialect knows the span, as far as it has come; and as of this role, if one is given."""
         held = self.held()
-        return held is not None and held.role is not None and role in (None, held.role)
+        return held is not None and (held.is_lost or (held.role is not None and role in (None, held.role)))
 
     def above(self) -> Iterator[Node]:
         """Yields the ancestors that are known, nearest first."""
@@ -164,6 +176,13 @@ class Node:
                 return
             node = node.parent
         node.depth, node.parent = 0, None
+
+
+def short(text: str | None) -> str | None:
+    """Returns what tells a text from others and is bounded: names and ids may be of any length, and many are kept."""
+    if text is None or len(text) <= MAX_NAME:
+        return text
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _no_span() -> None:
@@ -205,15 +224,15 @@ class Nodes:
         return True
 
     def is_done(self, span: ReadableSpan) -> bool:
-        """Tells whether `pass_over` dealt with a span, or it still has on it what was put there."""
+        """Tells whether `pass_over` dealt with a span, or it was cleaned, and nothing was put on it since."""
         context = span.context
         entry = None if context is None else self._recent.latest.get(context[1])
         if type(entry) is Node:
-            if entry.cleaned is not mapping_of(span):
+            if not is_left_on(span, entry.cleaned):
                 return False
             entry.cleaned = _SEEN  # what was left on it, which may be content, is not held any longer
             return True
-        return type(entry) is int
+        return type(entry) is int and is_as_ended(span)
 
     def of(self, span: ReadableSpan) -> Node:
         """Returns the node of a span that is ending; a new one where its start was not seen, or is forgotten."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from otel_loopguard import attributes as attr
 from otel_loopguard.content import KeyKind, kind_of_key
-from otel_loopguard.model import Span, SpanEvent, SpanKey, Value
+from otel_loopguard.dialects import Reading
+from otel_loopguard.model import Role, Span, SpanEvent, SpanKey, Value
+from otel_loopguard.policy import ContentRule
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -19,6 +22,10 @@ NO_TRACE: Final = "0" * 32
 _NO_SPAN: Final = "0" * 16
 _NEVER_CUT: Final = (bool, int, float)
 _CONTENT: Final = (KeyKind.CONTENT, KeyKind.WORD)
+_FLOODS: Final = ("llm.input_messages.", "llm.output_messages.", f"{attr.PROMPT}.", f"{attr.COMPLETION}.")
+_KIND_CHARS: Final = len("execute_tool")
+UNREADABLE: Final = Reading(role=Role.TOOL, dialect="")
+"""Stands for a span that cannot be read: it may be a tool's, so all of it goes that might be content."""
 _WHOLE: Final = frozenset({"{}", "[]", '""'})
 """First and last character of JSON that is whole."""
 _CUT: Final = '{"'
@@ -71,6 +78,30 @@ def received(span: ReadableSpan, attributes: Mapping[str, Value], *, bare: bool 
         dropped_attributes=span.dropped_attributes,
         dropped_events=0 if bare else span.dropped_events,
     )
+
+
+def with_lost_kind(reading: Reading | None, told: Span, rule: ContentRule, limit: int | None) -> Reading | None:
+    """Returns how a span is to be read, of which the SDK's limits may have cost what says that it is an agent's.
+
+    What tells is set first, and dropped first. What is not known any more may be a tool's; but where messages are left
+    that are written in many attributes, they were what took its place, and it is a model's or an agent's.
+
+    Args:
+        reading: as its dialect reads it; None where none knows it.
+        told: the span.
+        rule: what is removed.
+        limit: the most characters that the SDK leaves of a text; None for all of them, or where nobody knows.
+    """
+    if rule is ContentRule.KEEP:
+        return reading
+    if reading is None:
+        if not told.dropped_attributes:
+            return None
+        if rule is ContentRule.DROP_TOOL and any(key.startswith(_FLOODS) for key in told.attributes):
+            return None
+        return UNREADABLE
+    is_cut = reading.role is Role.OTHER and limit is not None and limit < _KIND_CHARS
+    return UNREADABLE if is_cut else reading
 
 
 def with_cuts_marked(attributes: Mapping[str, Value], limit: int) -> Mapping[str, Value]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -135,6 +135,25 @@ def _like(held: object, attributes: Mapping[str, Value]) -> Mapping[str, Value]:
     return made
 
 
+Left: TypeAlias = tuple[object, object, object]
+"""What holds a span's content: told apart by which objects they are."""
+
+
+def left_on(span: ReadableSpan) -> Left:
+    """Returns what is on a span, to tell later whether anything else was put there."""
+    return (mapping_of(span), span._events, span._status)
+
+
+def is_left_on(span: ReadableSpan, left: object) -> bool:
+    """Tells whether there is still on a span what `left_on` returned."""
+    return type(left) is tuple and left[0] is mapping_of(span) and left[1] is span._events and left[2] is span._status
+
+
+def is_as_ended(span: ReadableSpan) -> bool:
+    """Tells whether a span still has what the SDK made for its attributes and events; others put their own there."""
+    return type(span._attributes) is BoundedAttributes and type(span._events) is _BOUNDED_LIST
+
+
 def has_text(span: ReadableSpan) -> bool:
     """Tells whether a span carries events, links that say something, or a text beside its status code."""
     if span._events or span._status.description is not None:
@@ -143,24 +162,30 @@ def has_text(span: ReadableSpan) -> bool:
 
 
 def changed_events(
-    span: ReadableSpan, change: Callable[[Mapping[str, Value]], Mapping[str, Value] | None]
+    span: ReadableSpan, change: Callable[[Mapping[str, Value], str], Mapping[str, Value] | None]
 ) -> Sequence[Event] | None:
-    """Returns a span's events with changed attributes; None where `change` returns None for all of them."""
+    """Returns a span's events with changed attributes; None where `change` returns None for all of them.
+
+    `change` is given an event's attributes and its name.
+    """
     events, changed = [], False
     for event in span._events:
-        attributes = None if not event.attributes else change(event.attributes)
+        attributes = None if not event.attributes else change(event.attributes, event.name)
         events.append(event if attributes is None else same_event(event, attributes))
         changed = changed or attributes is not None
     return events if changed else None
 
 
 def changed_links(
-    span: ReadableSpan, change: Callable[[Mapping[str, Value]], Mapping[str, Value] | None]
+    span: ReadableSpan, change: Callable[[Mapping[str, Value], str], Mapping[str, Value] | None]
 ) -> Sequence[Link] | None:
-    """Returns a span's links with changed attributes; None where `change` returns None for all of them."""
+    """Returns a span's links with changed attributes; None where `change` returns None for all of them.
+
+    `change` is given a link's attributes and an empty name.
+    """
     links, changed = [], False
     for link in span._links:
-        attributes = None if not link.attributes else change(link.attributes)
+        attributes = None if not link.attributes else change(link.attributes, "")
         links.append(link if attributes is None else same_link(link, attributes))
         changed = changed or attributes is not None
     return links if changed else None

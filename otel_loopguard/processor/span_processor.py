@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from otel_loopguard import attributes as attr
 from otel_loopguard import dialects
 from otel_loopguard import policy as policies
-from otel_loopguard.content import Checked, Cleaner, without_error_text
+from otel_loopguard.content import Cleaner
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.dialects import Reading
 from otel_loopguard.dialects.own import SCHEMA_VERSION
@@ -30,13 +30,14 @@ from otel_loopguard.model import Span as Received
 from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor import sdk
 from otel_loopguard.processor.boundary import GuardedSpanProcessor
+from otel_loopguard.processor.cleaning import clean_again, clean_known, clean_unknown
 from otel_loopguard.processor.counting import READABLE, Counts, Tallies, emit, instruments
 from otel_loopguard.processor.finding import FindingEvent, event_of
 from otel_loopguard.processor.live import MAX_TRACES, Above, LiveRuns, above, is_layer, with_layers
-from otel_loopguard.processor.naming import names_of, odd_names, shown_span_name
+from otel_loopguard.processor.naming import names_of
 from otel_loopguard.processor.nodes import Node, Nodes
 from otel_loopguard.processor.proof import prove
-from otel_loopguard.processor.received import received, with_cuts_marked
+from otel_loopguard.processor.received import UNREADABLE, received, with_cuts_marked, with_lost_kind
 from otel_loopguard.processor.remedies import remedy_for
 from otel_loopguard.writing import of_call, of_place
 
@@ -58,8 +59,6 @@ _SCOPES: Final = frozenset(dialects.BY_SCOPE)
 _NOTHING: Final[Mapping[str, Value]] = {}
 _ADVISED: Final = 3
 """Instrumentations for which the line at shutdown says what to set."""
-_UNREADABLE: Final = Reading(role=Role.TOOL, dialect="")
-"""Stands for a span whose dialect failed: it may be a tool's, so all of it goes that might be content."""
 _NOT_CONFIGURED: Final[Mapping[str, Value]] = {
     attr.SCHEMA: SCHEMA_VERSION,
     attr.CALL_UNKNOWN: Unknown.NOT_CONFIGURED.value,
@@ -200,27 +199,22 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         """Does what `ending` does where that was not called: something wraps this processor and hides it."""
         if self._nodes.is_done(span):
             return
+        cleaner = self._settings.cleaner
         attributes = sdk.mapping_of(span)
         node = self._nodes.of(span)
-        if node.cleaned is attributes:
-            return
         if node.cleaned is None:
             for key in attributes:
-                self._settings.cleaner.kind_of(key)  # a key that was never asked about is not known to be plain
-            is_plain = sdk.is_plain(span, self._settings.cleaner.plain, _NAMES, _SCOPES)
+                cleaner.kind_of(key)  # a key that was never asked about is not known to be plain
+            is_plain = sdk.is_plain(span, cleaner.plain, _NAMES, _SCOPES)
             if not is_plain and (attributes or sdk.has_text(span)):
                 self._note_late()
             self._look_at(span)
             node.cleaned = _NOTHING
             return
+        # Another processor put other things on it since, of what it kept.
         cleaner = (self._traces.peek(node.trace_id) or self._settings).cleaner
-        if cleaner.rule is ContentRule.DROP_ALL:
-            # Another processor put other attributes on it since, of what it kept.
-            checked = names_of(self._keyring, f"{node.trace_id:032x}")
-            kept = cleaner.without_content(attributes, checked, known=False)
-            if kept is not None:
-                self._note_late()
-                sdk.put_attributes(span, kept)
+        if clean_again(span, node, cleaner, names_of(self._keyring, f"{node.trace_id:032x}")):
+            self._note_late()
 
     def _look_at(self, span: ReadableSpan) -> None:
         node = self._nodes.of(span)
@@ -228,7 +222,7 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             return  # added twice to a provider, or called by both names
         node.cleaned = _NOTHING  # whatever comes of it, once is enough
         self._process(span, node, sdk.mapping_of(span))
-        node.end(sdk.mapping_of(span), span.end_time)
+        node.end(sdk.left_on(span), span.end_time)
 
     def emptied(self, span: ReadableSpan) -> None:
         """Leaves nothing on a span that could not be dealt with."""
@@ -246,23 +240,26 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         given = attributes if limit is None else with_cuts_marked(attributes, limit)
         told = received(span, given, bare=bare)
         checked = names_of(self._keyring, told.trace_id)
-        reading: Reading | None = _UNREADABLE
+        settings = self._traces.peek(node.trace_id) or self._settings
+        reading: Reading | None = UNREADABLE
         reading = self.boundary.run("dialect", dialects.read, told, otherwise=reading)
-        if reading is None and told.dropped_attributes and self._was_known(attributes, checked):
-            reading = _UNREADABLE
+        reading = with_lost_kind(reading, told, settings.cleaner.rule, limit)
         if reading is None:
-            settings = self._traces.peek(node.trace_id) or self._settings
-            self._clean_unknown(span, node, settings.cleaner, attributes, checked)
+            if clean_unknown(span, node, settings.cleaner, checked):
+                self._note_cleaned()
+            self._close(span, node)
             return
         settings = self._begun(node.trace_id)
         # Content first: whatever fails after this, none of it is left.
-        kept = self._clean(span, node, settings.cleaner, attributes, reading, checked, bare=bare)
-        node.settle(reading, told.scope)
+        if clean_known(span, node, settings.cleaner, reading, checked, bare=bare):
+            self._note_cleaned()
+        node.settle(reading, told.scope, checked)
         node.mark(tool=reading.role is _TOOL)
-        if reading is _UNREADABLE:
+        if reading is UNREADABLE:
             self._close(span, node)
             return
-        if attr.PRODUCER_ID in attributes:
+        kept = sdk.mapping_of(span)
+        if attr.PRODUCER_ID in kept:
             return
         said: _Said | None = None
         if not self._remove_only:
@@ -278,13 +275,6 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
         for event in events:
             self._tell(event, span)
 
-    def _was_known(self, attributes: Mapping[str, Value], checked: Checked) -> bool:
-        """Tells whether a span that lost attributes is an agent's: what tells is set first, and dropped first."""
-        cleaner = self._settings.cleaner
-        if cleaner.rule is not ContentRule.DROP_ALL:
-            return False
-        return cleaner.without_content(attributes, checked, known=False) is not None
-
     def _begun(self, trace_id: int) -> _Settings:
         """Returns what a trace began with: a policy that comes in its midst is for the next one."""
         traces = self._traces
@@ -293,84 +283,6 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             settings = self._settings
             traces.add(trace_id, settings)
         return settings
-
-    def _clean(
-        self,
-        span: ReadableSpan,
-        node: Node,
-        cleaner: Cleaner,
-        attributes: Mapping[str, Value],
-        reading: Reading,
-        checked: Checked,
-        *,
-        bare: bool,
-    ) -> Mapping[str, Value]:
-        """Takes the content off a span that a dialect knows; returns the attributes that stay."""
-        if cleaner.keeps(reading.role):
-            tells = cleaner.rule is ContentRule.DROP_TOOL and node.inside_tool and reading.role is not Role.CHAT
-            if tells and self._drop_error_text(span):
-                self._note_cleaned()
-            return attributes
-        odd = odd_names(reading)
-        kept = cleaner.without_content(attributes, checked, known=True, odd=odd)
-        if kept is not None:
-            sdk.put_attributes(span, kept)
-        events = None
-        if not bare:
-            events = sdk.changed_events(span, lambda held: cleaner.without_content(held, checked, known=True, odd=odd))
-            if events is not None:
-                sdk.put_events(span, events)
-            links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=True, odd=odd))
-            if links is not None:
-                sdk.put_links(span, links)
-        changed = kept is not None or events is not None
-        if span.status.description is not None:
-            sdk.drop_status_text(span)
-            changed = True
-        if odd or not reading.tool or span.name != f"execute_tool {reading.tool}":
-            name = shown_span_name(span.name, attributes, reading, checked)
-            if name != span.name:
-                sdk.put_name(span, name)
-                changed = True
-        if changed:
-            self._note_cleaned()
-        return attributes if kept is None else kept
-
-    def _clean_unknown(
-        self, span: ReadableSpan, node: Node, cleaner: Cleaner, attributes: Mapping[str, Value], checked: Checked
-    ) -> None:
-        """Takes off a span that no dialect knows what is content wherever it stands, or may be a tool's error."""
-        changed = False
-        if cleaner.rule is ContentRule.DROP_ALL:
-            rest = cleaner.without_content(attributes, checked, known=False)
-            changed = rest is not None
-            if rest is not None:
-                sdk.put_attributes(span, rest)
-            changed |= sdk.has_text(span) and self._clean_events(span, cleaner, checked)
-        if sdk.has_text(span) and _may_tell_an_error(node, cleaner.rule):
-            changed |= self._drop_error_text(span)
-        if changed:
-            self._note_cleaned()
-        self._close(span, node)
-
-    def _clean_events(self, span: ReadableSpan, cleaner: Cleaner, checked: Checked) -> bool:
-        """Takes content off events and links of a span that no dialect knows; returns whether there was some."""
-        events = sdk.changed_events(span, lambda held: cleaner.without_content(held, checked, known=False))
-        if events is not None:
-            sdk.put_events(span, events)
-        links = sdk.changed_links(span, lambda held: cleaner.without_content(held, checked, known=False))
-        if links is not None:
-            sdk.put_links(span, links)
-        return events is not None or links is not None
-
-    def _drop_error_text(self, span: ReadableSpan) -> bool:
-        """Takes the text of errors off a span; returns whether there was some."""
-        events = sdk.changed_events(span, without_error_text)
-        if events is not None:
-            sdk.put_events(span, events)
-        changed = events is not None or span.status.description is not None
-        sdk.drop_status_text(span)
-        return changed
 
     def _say(self, span: ReadableSpan, node: Node, told: Received, reading: Reading, settings: _Settings) -> _Said:
         """Returns the attributes that say what a span was, and the findings that became true with it."""
@@ -421,7 +333,11 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
             written[attr.PRODUCER_ID], written[attr.CALL_SEQUENCE] = self._live.number(node.trace_id)
         if seen is None:
             return ()
-        return [event_of(found, facts, known) for found in seen.findings]
+        events = [event_of(found, facts, known) for found in seen.findings]
+        for found, late in seen.waited:
+            if late.call is not None:
+                events.append(event_of(found, late, late.call))
+        return events
 
     def _close(self, span: ReadableSpan, node: Node) -> None:
         """Says on a local root that no dialect reads how many calls this process made of its trace, if any."""
@@ -504,18 +420,6 @@ class LoopGuardSpanProcessor(GuardedSpanProcessor):
     def _renew(self) -> None:
         self._lock = threading.RLock()
         self._live.renew()
-
-
-def _may_tell_an_error(node: Node, rule: ContentRule) -> bool:
-    """Tells whether a span that no dialect knows may have got the text of a tool's error.
-
-    Such are spans above or below one that a dialect knows, and those below a span that held such a one before.
-    """
-    if rule is ContentRule.DROP_ALL:
-        return node.inside or any(one.inside or one.is_known() for one in node.above())
-    if rule is ContentRule.DROP_TOOL:
-        return node.inside_tool or any(one.inside_tool or one.is_known(Role.TOOL) for one in node.above())
-    return False
 
 
 def _agent_namer(digester: Digester) -> Callable[[str], str]:

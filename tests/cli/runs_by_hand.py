@@ -18,8 +18,8 @@ from otel_loopguard.model import (
     ToolCall,
     Verdict,
 )
+from otel_loopguard.observation import Observation
 from otel_loopguard.replay import RunReport
-from otel_loopguard.tracker import Observation
 
 
 def digest(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -169,3 +170,13 @@ def test_other_commands_do_without_the_sdk() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "False\n" == done.stdout
+
+
+def test_a_limit_that_the_sdk_refuses_is_said() -> None:
+    """The SDK raises as it is imported: one line, and nothing of the value."""
+    environ = {**os.environ, "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "-5"}
+    done = subprocess.run(
+        [sys.executable, "-m", "otel_loopguard", "demo"], env=environ, capture_output=True, text=True, check=False
+    )
+    said = "the OpenTelemetry SDK refuses one of its own variables (OTEL_*_LIMIT): correct or unset it"
+    assert ("", f"otel-loopguard: error: {said}\n") == (done.stdout, done.stderr)

@@ -109,3 +109,9 @@ def test_nothing_is_tried_where_nothing_is_named() -> None:
     """Without an endpoint there is a reason and a way on, and no problem."""
     told = tried()
     assert (Level.SKIPPED, True) == (told.level, "--endpoint" in told.remedy)
+
+
+def test_an_endpoint_option_that_is_no_url_is_said() -> None:
+    """It is taken apart to complete it, which must not fail either."""
+    told = tried(f"http://[{SECRET}", OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf")
+    assert (True, False) == ("is no URL of a receiver" in told.what, SECRET in str(told))

@@ -26,8 +26,8 @@ from otel_loopguard.model import (
     TerminationReason,
     Unknown,
 )
+from otel_loopguard.observation import Observation
 from otel_loopguard.replay import Counts, RunReport
-from otel_loopguard.tracker import Observation
 from otel_loopguard.words import safe
 from tests.cli.runs_by_hand import call, digest, finding, report
 

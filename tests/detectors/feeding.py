@@ -21,8 +21,9 @@ from otel_loopguard.model import (
     ToolCall,
     Unknown,
 )
+from otel_loopguard.observation import Observation
 from otel_loopguard.policy import load
-from otel_loopguard.tracker import Observation, Tracker
+from otel_loopguard.tracker import Tracker
 
 UNSEEN: Final = None
 """Arguments or a result that were not captured."""

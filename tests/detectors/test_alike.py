@@ -10,7 +10,7 @@ from otel_loopguard import tracker
 from otel_loopguard.detectors.alike import MAX_CHAINS, MAX_DIGESTS, TextRuns
 from otel_loopguard.detectors.near_repeat import NearRepeat
 from otel_loopguard.detectors.same_result import SameResult
-from otel_loopguard.detectors.step import MAX_HELD_CALLS
+from otel_loopguard.detectors.stretch import MAX_HELD_CALLS
 from otel_loopguard.likeness import sketch
 from otel_loopguard.model import Basis, Kind, Likenesses, Severity
 from tests.detectors.feeding import Run

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from otel_loopguard.detectors.claims import Claims
-from otel_loopguard.detectors.step import Claim, Stretch
+from otel_loopguard.detectors.step import Claim
+from otel_loopguard.detectors.stretch import Stretch
 from otel_loopguard.model import CallFacts, Kind, Severity, ToolCall
 
 

@@ -38,8 +38,9 @@ from otel_loopguard.model import (
     ToolCall,
     Verdict,
 )
+from otel_loopguard.observation import Observation
 from otel_loopguard.policy import Policy, Scope
-from otel_loopguard.tracker import Observation, Tracker
+from otel_loopguard.tracker import Tracker
 from otel_loopguard.writing import of_call
 from tests.replaying import DIGESTER, replay_items
 

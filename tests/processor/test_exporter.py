@@ -485,3 +485,18 @@ def test_a_span_made_by_hand_without_a_context_passes() -> None:
     """The SDK's own class allows it; nothing of ours fails on it."""
     span = ReadableSpan("x", resource=Resource({}), attributes={"input.value": CANARY}, status=Status(StatusCode.OK))
     assert [{}] == [held(one) for one in cleaned([span])]
+
+
+@pytest.mark.parametrize("content", [ContentRule.DROP_ALL, ContentRule.DROP_TOOL])
+def test_a_span_that_lost_its_kind_is_taken_for_a_tools(content: ContentRule) -> None:
+    """The SDK drops first what was set first; what is left may be a tool's, its error included."""
+    memory = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False, span_limits=SpanLimits(max_span_attributes=1))
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "x", "gen_ai.tool.call.result": CANARY}
+    span = provider.get_tracer("t").start_span("execute_tool x", attributes=told)
+    span.record_exception(ValueError(CANARY))
+    span.set_status(StatusCode.ERROR, CANARY)
+    span.end()
+    (shown,) = cleaned(memory.get_finished_spans(), content)
+    assert (False, 2) == (CANARY in shown.to_json(), shown.dropped_attributes)

@@ -17,9 +17,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, TraceFlags
 
 from otel_loopguard import policy
+from otel_loopguard.policy import ContentRule
 from tests.processor.applications import (
     AGENT,
     ARGUMENTS,
@@ -230,7 +231,7 @@ def test_a_trace_that_is_recorded_only_is_still_watched() -> None:
     assert 1 == len(told)
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, 5, 100])
 def test_no_limit_of_attributes_lets_content_through(limit: int) -> None:
     """Whatever the SDK dropped: what it dropped is still counted, and what it left is clean."""
     bare = TracerProvider(shutdown_on_exit=False, span_limits=SpanLimits(max_span_attributes=limit))
@@ -257,6 +258,42 @@ def test_a_span_whose_kind_was_dropped_is_still_an_agents() -> None:
     end_badly(root)
     assert CANARY not in application.text()
     assert 1 == held(application.spans[-1])[CALLS]
+
+
+@pytest.mark.parametrize("content", [ContentRule.DROP_ALL, ContentRule.DROP_TOOL])
+@pytest.mark.parametrize(
+    "limits", [{"max_span_attributes": 0}, {"max_span_attributes": 1}, {"max_attribute_length": 3}]
+)
+def test_a_tool_that_lost_what_tells_it_keeps_nothing(content: ContentRule, limits: dict[str, int]) -> None:
+    """Whether its kind was dropped or cut: it may be a tool's, so neither arguments nor errors stay."""
+    application = Application(provider={"span_limits": SpanLimits(**limits)}, content=content)
+    tool = application.start("execute_tool lookup", {**TOOL, RESULT: CANARY, ARGUMENTS: CANARY})
+    end_badly(tool)
+    assert CANARY not in application.text()
+
+
+@pytest.mark.parametrize("content", [ContentRule.DROP_ALL, ContentRule.DROP_TOOL])
+def test_below_a_span_that_lost_its_kind_no_error_text_stays(content: ContentRule) -> None:
+    """It may be a tool that is still going on."""
+    application = Application(provider={"span_limits": SpanLimits(max_span_attributes=1)}, content=content)
+    tool = application.start("execute_tool lookup", {**TOOL, "a": 1})
+    work = application.start("work", {}, tool)
+    work.record_exception(ValueError(CANARY))
+    work.set_status(StatusCode.ERROR, CANARY)
+    work.end()
+    assert CANARY not in application.text()
+
+
+def test_a_flood_of_messages_makes_no_tool_of_a_chat() -> None:
+    """Under `drop_tool` a conversation stays, however long it is."""
+    application = Application(
+        provider={"span_limits": SpanLimits(max_span_attributes=5)}, content=ContentRule.DROP_TOOL
+    )
+    chat = application.start("llm", {"openinference.span.kind": "LLM"})
+    for number in range(9):
+        chat.set_attribute(f"llm.input_messages.{number}.message.content", CANARY)
+    chat.end()
+    assert CANARY in application.text()
 
 
 @pytest.mark.parametrize("length", [0, 1, 4, 12])

@@ -11,10 +11,12 @@ from opentelemetry.sdk.trace import Span, TracerProvider
 
 from otel_loopguard import dialects
 from otel_loopguard.detectors.recent import Recent
+from otel_loopguard.observation import Observation
 from otel_loopguard.processor import nodes as nodes_module
 from otel_loopguard.processor.live import IDLE_NS, MAX_TRACES, LiveRuns, above
 from otel_loopguard.processor.nodes import MAX_DEPTH, Node, Nodes
 from otel_loopguard.processor.received import attributes_of, received
+from otel_loopguard.tracker import Tracker
 from tests.processor.applications import AGENT, ARGUMENTS, CHAT, RESULT, TOOL, Application, sequences
 
 TRACER = TracerProvider(shutdown_on_exit=False).get_tracer("tests.live")
@@ -244,3 +246,48 @@ def test_what_stands_above_a_call() -> None:
         up = above(nodes.of(span), reading, told.scope)
         found.append([one and one.started for one in (up.agent, up.outermost, up.tool)])
     assert [[3, 1, None], [3, 1, None]] == found
+
+
+def test_a_call_that_ends_in_the_midst_of_another_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal's handler ends one while the last one is weighed: the tracker takes both, one after the other."""
+    told: list[str] = []
+    application = Application(on_finding=lambda event: told.append(event.kind))
+    agent = application.start("invoke_agent helper", AGENT)
+    inside, deepest = [0], [0]
+    weigh = Tracker._weigh  # noqa: SLF001 - the midst of a step
+
+    def weigh_and_be_disturbed(tracker: Tracker, *arguments: Any) -> Observation:
+        inside[0] += 1
+        deepest[0] = max(deepest[0], inside[0])
+        if 3 == len(application.spans) + inside[0]:
+            application.call(agent)
+            application.start("chat m", CHAT, agent).end()
+        observation = weigh(tracker, *arguments)
+        inside[0] -= 1
+        return observation
+
+    monkeypatch.setattr(Tracker, "_weigh", weigh_and_be_disturbed)
+    application.call(agent)
+    application.call(agent)
+    application.call(agent)
+    agent.end()
+    assert 1 == deepest[0]
+    assert ["exact_repeat"] == told
+    assert {} == application.processor.counts.failures
+    assert [[1, 2, 3, 4]] == [sorted(numbers) for numbers in sequences(application.spans).values()]
+
+
+def test_of_an_ended_span_no_long_name_is_held() -> None:
+    """Frameworks take prompts for names, and 65,536 spans are remembered."""
+    nodes = Nodes()
+    long = "a sentence " * 1_000
+    span = started(nodes, "invoke_agent", {**AGENT, "gen_ai.agent.name": long, "gen_ai.conversation.id": long})
+    node = nodes.of(span)
+    told = received(span, attributes_of(span))
+    reading = dialects.read(told)
+    assert reading is not None
+    node.settle(reading, told.scope, lambda name, _: name[:9])
+    held = node.held()
+    assert held is not None
+    assert ("a sentenc", 32) == (held.agent, len(held.conversation or ""))
+    assert held.conversation == above(Node(None, node, node.trace_id, 2), reading, "").conversation

@@ -20,10 +20,11 @@ from otel_loopguard.digest import Digester, Keyring, Scope
 from otel_loopguard.facts import FactsReader
 from otel_loopguard.files.calls import record
 from otel_loopguard.model import CallRecord, Finding, Span, SpanFacts, Verdict
+from otel_loopguard.observation import Observation
 from otel_loopguard.policy import ContentRule, Policy
 from otel_loopguard.processor.finding import FindingEvent
 from otel_loopguard.replay import Replay, RunReport
-from otel_loopguard.tracker import Observation, Tracker
+from otel_loopguard.tracker import Tracker
 from tests.detectors.variants import placed, spans_can_carry, spans_of
 from tests.dialects import captures
 from tests.processor.playing import Late

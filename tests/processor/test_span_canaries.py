@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from opentelemetry.trace import Link, SpanContext, Status, StatusCode
 
 from otel_loopguard import attributes as attr
 from otel_loopguard import dialects
+from otel_loopguard.content import KeyKind, kind_of_key
 from otel_loopguard.dialects import content_keys
 from otel_loopguard.model import Role, Span, SpanEvent
 from otel_loopguard.policy import ContentRule
@@ -501,3 +502,41 @@ def test_dropped_counts_stay(content: ContentRule) -> None:
     )
     if content is not ContentRule.KEEP:
         assert [False] == [CANARY in str(held(left).get("input.value"))]
+
+
+def _sent(attributes: dict[str, Any], *events: SpanEvent, name: str = "execute_tool lookup") -> ReadableSpan:
+    """What leaves of one span, at the exporter that was there first."""
+    base = Span(trace_id="1" * 32, span_id="1" * 16, name=name, start_ns=1, end_ns=2, attributes=attributes)
+    (span,) = send([msgspec.structs.replace(base, events=events)]).before
+    return span
+
+
+_TOOL: Final = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "lookup"}
+
+
+@pytest.mark.parametrize("key", sorted(key for key in content_keys() if kind_of_key(key) is KeyKind.CONTENT))
+def test_keys_above_and_below_a_content_key_hold_content(key: str) -> None:
+    """One value may stand whole under one key, or in parts under keys of their own, whoever wrote it."""
+    whole = key.removesuffix(".")
+    assert [] == leaks([_sent({**_TOOL, whole: CANARY, f"{whole}.0.part": CANARY})])
+
+
+def test_messages_on_a_span_of_the_application_go() -> None:
+    """Clients of models may write them as events on whatever span is the current one; an event of its own stays."""
+    span = _sent({}, SpanEvent("gen_ai.tool.message", {"content": CANARY}, 2), SpanEvent("mail", {"content": "x"}, 2))
+    assert [{}, {"content": "x"}] == [dict(event.attributes or {}) for event in span.events]
+
+
+@pytest.mark.parametrize("key", [attr.RUN_ID, attr.PRODUCER_ID, attr.STATE_DIGEST, attr.AGENT_ID, "loopguard.other"])
+def test_what_only_looks_like_ours_goes(key: str) -> None:
+    """An application may write into our namespace; what has not the shape of the contract is not let pass."""
+    span = _sent({**_TOOL, "gen_ai.tool.call.arguments": "{}", key: f"{CANARY} with words"})
+    assert ([], True) == (leaks([span]), attr.CALL_DIGEST in (span.attributes or {}))
+
+
+@pytest.mark.parametrize("write", [str, json.dumps, lambda name: json.dumps(name, ensure_ascii=False)])
+def test_an_odd_name_goes_from_wherever_it_is_repeated(write: Callable[[str], str]) -> None:
+    """Also from JSON text, where it is written with escapes."""
+    name = f'the "{CANARY}" \u00fc'
+    span = _sent({**_TOOL, "gen_ai.tool.name": name, "framework.graph": f"[{write(name)}]"})
+    assert [] == leaks([span])

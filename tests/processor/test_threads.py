@@ -273,7 +273,7 @@ def test_a_call_that_ends_while_another_is_taken_in_is_counted_too(monkeypatch: 
     run = live._run  # noqa: SLF001 - the same
 
     def interrupted(*arguments: Any) -> Any:
-        if inner:
+        while inner:
             inner.pop().end()
         return run(*arguments)
 

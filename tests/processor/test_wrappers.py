@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.trace import Status, StatusCode
 
 from otel_loopguard.policy import ContentRule
 from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
@@ -275,6 +277,44 @@ def test_content_that_another_processor_puts_back_goes_again(caplog: pytest.LogC
     assert CANARY not in after(application)
     assert 1 == application.processor.counts.late_spans
     assert WARNING in caplog.text
+
+
+def _new_attributes(span: Any) -> None:
+    span._attributes = {**(span.attributes or {}), "input.value": CANARY}  # noqa: SLF001
+
+
+def _new_events(span: Any) -> None:
+    span._events = (*span.events, Event("gen_ai.choice", {"message": CANARY}))  # noqa: SLF001
+
+
+def _new_status(span: Any) -> None:
+    span._status = Status(StatusCode.ERROR, CANARY)  # noqa: SLF001
+
+
+@pytest.mark.parametrize(
+    ("name", "put"),
+    [
+        ("plain", _new_attributes),
+        ("plain", _new_events),
+        ("tool", _new_attributes),
+        ("tool", _new_events),
+        ("tool", _new_status),
+    ],
+)
+def test_whatever_another_processor_puts_on_an_ended_span_goes(name: str, put: Callable[[Any], None]) -> None:
+    """Attributes, events and status, on a tool's span and on one that said nothing before."""
+
+    class Puts(SpanProcessor):
+        def on_end(self, span: ReadableSpan) -> None:
+            put(span)
+
+    application = Application(wrap=lambda ours: Group(Puts(), ours))
+    for _ in range(2):  # a key is known to say nothing once it was met
+        if name == "tool":
+            application.call()
+        else:
+            application.start("GET", {"http.route": "/"}).end()
+    assert (False, 2) == (CANARY in after(application), application.processor.counts.late_spans)
 
 
 @pytest.mark.parametrize("sampled", [True, False])

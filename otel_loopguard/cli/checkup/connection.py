@@ -101,13 +101,19 @@ def _target(environ: Mapping[str, str], packages: Installed, endpoint: str | Non
     if not url:
         return None
     protocol = named("PROTOCOL").lower() or _guess(url, packages)
-    if protocol != GRPC and (
-        not complete or (source == "--endpoint" and not urllib.parse.urlsplit(url).path.strip("/"))
-    ):
+    if protocol != GRPC and (not complete or (source == "--endpoint" and not _path(url))):
         url = url.rstrip("/") + PATH
     pairs = [item.partition("=") for item in named("HEADERS").split(",")]
     headers = {name.strip(): urllib.parse.unquote(value.strip()) for name, _, value in pairs if name.strip()}
     return Target(url, source, protocol, headers, named("CERTIFICATE") or None)
+
+
+def _path(url: str) -> str:
+    """The path of a URL without slashes around it; empty, too, where it is no URL, which is said later."""
+    try:
+        return urllib.parse.urlsplit(url).path.strip("/")
+    except ValueError:
+        return ""
 
 
 def _guess(url: str, packages: Installed) -> str:

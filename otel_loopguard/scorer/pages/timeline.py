@@ -29,11 +29,12 @@ from otel_loopguard.model import (
     Unknown,
     Verdict,
 )
+from otel_loopguard.observation import Observation
 from otel_loopguard.policy import Policy
 from otel_loopguard.scorer.pages.addresses import run_path
 from otel_loopguard.scorer.pages.views import RunRow, milliseconds, run_row
 from otel_loopguard.scorer.records import JudgedRun
-from otel_loopguard.tracker import Observation, Tracker
+from otel_loopguard.tracker import Tracker
 
 PAGE_CALLS: Final = 500
 """Calls on one page of a run."""
