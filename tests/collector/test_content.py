@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otel_loopguard.model import Span
+from otel_loopguard.model import RunOutcome, Span
 from tests.captures.summary import CAPTURES, SPANS
 from tests.collector import raw
 from tests.collector.collectors import CONFIGURATIONS, VARIANTS, Collector, running, wait_until
-from tests.collector.sending import arrived, post, wait_for
+from tests.collector.sending import arrived, judged, post, wait_for
 from tests.collector.sinks import GrpcSink, HttpSink, Sink, listening, spans_in
-from tests.processor.canaries import CANARY
+from tests.processor.canaries import CANARY, exported, otlp
 from tests.replaying import items_of
 
 pytestmark = pytest.mark.collector
@@ -74,6 +74,18 @@ def test_no_content_of_a_capture_gets_through(tmp_path: Path) -> None:
         assert CANARY.encode() in sent
         wait_for(spans_in([sent]), sinks)
     assert_clean(collector, sinks)
+
+
+def test_a_run_without_its_content_is_unscorable(tmp_path: Path) -> None:
+    """A loop that came around the processor is neither clean nor a loop behind the collector: it cannot be judged."""
+    collector, sinks = setup("gateway", tmp_path)
+    name = "langchain-1.5.0-langgraph-1.2.24+langsmith-0.15.1+stuck"
+    spans = [item for item in items_of(SPANS / f"{name}.jsonl") if isinstance(item, Span)]
+    with listening(*sinks), running(collector):
+        assert 200 == post(collector.endpoint, otlp(exported(spans)))
+        wait_for(spans, sinks)
+    assert {RunOutcome.LOOP} == {report.verdict.outcome for report in judged(spans).values()}
+    assert {RunOutcome.UNSCORABLE} == {report.verdict.outcome for report in judged(arrived(sinks)).values()}
 
 
 def _request(metadata: str, content: str) -> bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 import msgspec
 
@@ -116,3 +117,24 @@ class MemoryStore:
             self.totals[series] = self.totals.get(series, 0.0) + value
         done.set_result(None)
         return done
+
+
+class _Written(Future[None]):
+    """Done when somebody waits for it."""
+
+    def __init__(self, write: Callable[[], Future[None]]) -> None:
+        super().__init__()
+        self._write = write
+
+    def result(self, timeout: float | None = None) -> None:
+        """Writes."""
+        del timeout
+        self._write().result()
+
+
+class SlowStore(MemoryStore):
+    """Settlements are written only when they are waited for, so that several are on their way at once."""
+
+    def settle(self, settlement: Settlement) -> Future[None]:
+        """Promises to."""
+        return _Written(partial(super().settle, settlement))

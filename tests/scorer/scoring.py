@@ -17,7 +17,7 @@ from otel_loopguard.scorer.intake import IntakeQueue
 from otel_loopguard.scorer.judge import Counts, Judge
 from otel_loopguard.scorer.records import Arrival, JudgedRun
 from tests.replaying import DIGESTER, KEY
-from tests.scorer.memory_store import MemoryStore
+from tests.scorer.memory_store import MemoryStore, SlowStore
 
 START_NS: Final = 1_796_000_000 * NS_PER_S
 _encode = msgspec.msgpack.Encoder().encode
@@ -41,11 +41,11 @@ class Clock:
 class Scoring:
     """Takes spans in and judges them; `again` begins a new process on the same store."""
 
-    def __init__(self, policy: Policy, *, counts: Counts | None = None, **limits: int) -> None:
+    def __init__(self, policy: Policy, *, counts: Counts | None = None, slow: bool = False, **limits: int) -> None:
         self.policy = policy
         self.counts = counts
         self.clock = Clock()
-        self.store = MemoryStore()
+        self.store = SlowStore() if slow else MemoryStore()
         self.limits = Limits(**limits)
         self._start()
 

@@ -76,6 +76,19 @@ def test_a_root_that_ended_does_not_close_a_group_while_another_trace_is_open() 
     assert [((1, 2, 3), Close.ROOT_ENDED)] == taken(groups, 64.0)
 
 
+def test_groups_that_are_joined_wait_for_what_either_waited_for() -> None:
+    """An open trace stays open, and neither the first nor the last arrival is forgotten, whichever joins the other."""
+    for turn in (1, -1):
+        pair = [row(1, names=["r:job"]), row(2, TWO, names=["r:job"], ended=True)][::turn]
+        assert [((1, 2), Close.IDLE)] == taken(open_groups(*pair), 60.0)
+        assert [] == taken(open_groups(*pair), 59.9)
+        ages = [row(1, at=50.0, names=["r:job"]), row(2, TWO, at=10.0, names=["r:job"])][::turn]
+        assert [] == taken(open_groups(*ages), 109.9)
+        assert [((1, 2), Close.IDLE)] == taken(open_groups(*ages), 110.0)
+        old = [row(1, names=["r:job"]), row(2, TWO, at=890.0, names=["r:job"])][::turn]
+        assert [((1, 2), Close.AGE_LIMIT)] == taken(open_groups(*old), 900.0)
+
+
 def test_a_group_that_goes_on_is_due_at_its_age_limit_and_again() -> None:
     """A run of hours is judged every quarter of an hour."""
     wide = OpenGroups(Limits(max_spans=10**6))

@@ -266,6 +266,33 @@ def test_runs_of_one_id_that_are_due_together_are_told_apart() -> None:
     assert {TRACE, f"{TRACE}@{OTHER_TRACE}"} == set(scoring.runs) or f"{TRACE}@{TRACE}" in scoring.runs
 
 
+def test_a_run_whose_rival_is_on_its_way_to_disk_is_told_apart() -> None:
+    """It is waited for no less than one that is there."""
+    scoring = Scoring(DEFAULT, slow=True)
+    scoring.take([*one_run(2), *claimed(named=TRACE, trace_id=OTHER_TRACE)])
+    scoring.clock.pass_s(100)
+    assert 2 == scoring.judge.settle_due()
+    assert (2, 0) == (len(scoring.runs), scoring.judge.failures)
+
+
+def test_groups_that_a_judged_one_joins_are_not_on_their_way_together() -> None:
+    """Two that are due at once share nothing but a third: the second is judged with what the first came to."""
+    scoring = Scoring(DEFAULT, slow=True)
+    third = "3" * 32
+    joining = [tool("t1", 10, 15, run_id="job"), tool("u1", 20, 25, conversation="c" * 32)]
+    scoring.take(joining)
+    scoring.judge_all()
+    late = [
+        tool("t2", 30, 35, trace_id=OTHER_TRACE, run_id="job"),
+        tool("u2", 40, 45, trace_id=third, conversation="c" * 32),
+    ]
+    scoring.take(late)
+    scoring.clock.pass_s(100)
+    assert 2 == scoring.judge.settle_due()
+    assert replayed([*joining, *late], DEFAULT) == scoring.verdicts()
+    assert (1, 0) == (len(scoring.store.groups), scoring.judge.failures)
+
+
 def test_two_runs_of_one_trace_never_share_an_id() -> None:
     """Some spans name the run by its trace, others do not name it."""
     scoring = Scoring(DEFAULT)
@@ -324,6 +351,17 @@ def test_a_run_one_of_whose_spans_came_late_is_not_backfill() -> None:
     scoring.take(spans[3:])
     scoring.judge_all()
     assert [(1, False)] == [(run.verdict.revision, run.backfill) for run in scoring.runs.values()]
+
+
+def test_a_run_one_of_whose_traces_came_late_is_not_backfill() -> None:
+    """Its other trace came while it ran."""
+    scoring = Scoring(DEFAULT, grace_ns=3600 * NS_PER_S, idle_ns=3600 * NS_PER_S, max_age_ns=7200 * NS_PER_S)
+    spans = at_start([tool("t", 0, 9, run_id="job"), tool("u", 0, 9, run_id="job", trace_id=OTHER_TRACE)], 1)
+    scoring.take(spans[:1])
+    scoring.clock.pass_s(1000)
+    scoring.take(spans[1:])
+    scoring.judge_all()
+    assert [(2, False)] == [(run.verdict.calls, run.backfill) for run in scoring.runs.values()]
 
 
 def test_a_sampled_run_is_marked() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -114,3 +117,31 @@ def test_a_late_span_of_an_evicted_group_begins_anew(tmp_path: Path) -> None:
     assert replayed(spans, POLICY) == [plain(run.verdict) for run in scoring.runs()]
     assert (0, 0) == (scoring.judge.failures, scoring.judge.open_groups())
     scoring.store.close()
+
+
+def test_threads_that_send_while_one_judges_lose_nothing(tmp_path: Path) -> None:
+    """By the real clock, with waits so short that every run is judged in the middle and revised."""
+    spans = [item for name in CAPTURES for item in items_of(SPANS / f"{name}.jsonl") if isinstance(item, Span)]
+    store = Store(tmp_path)
+    totals = Accumulated(store.totals(), now_ns=time.time_ns(), wait_ns=0)
+    limits = Limits(grace_ns=10**6, idle_ns=10**7, max_age_ns=10**8)
+    judge = Judge(store, POLICY, limits=limits, counts=totals)
+    intake = IntakeQueue(store, POLICY, Keyring(KEY), learn=judge.learn, open_spans=judge.open_spans)
+    judging = threading.Thread(target=judge.run)
+
+    def send(seed: int) -> None:
+        for places in Delivery(seed=seed, most_copies=1, request=200).requests(len(spans)):
+            intake.submit([spans[place] for place in places]).result()
+
+    with ThreadPoolExecutor() as pool:
+        judging.start()
+        list(pool.map(send, range(4)))
+    while list(store.pending()):
+        judging.join(0.05)
+    judge.stop()
+    judging.join()
+    runs = sorted(store.runs(limit=10_000), key=lambda run: run.run_id)
+    assert replayed(spans, POLICY) == [plain(run.verdict) for run in runs]
+    assert pytest.approx(totals.recount(runs)) == totals.net()
+    assert (0, 0, 0) == (judge.failures, judge.open_groups(), judge.open_spans())
+    store.close()
