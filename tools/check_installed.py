@@ -1,7 +1,7 @@
 """Check the installed package: it holds every tracked file, and its modules import with what is installed.
 
 Arguments: a file with the tracked paths, one a line (`git ls-files otel_loopguard`); and `all` where every extra is
-installed: without it, the parts of the scorer that are servers are left out. To be run outside the repository with the
+installed: without it, what needs one is left out. To be run outside the repository with the
 Python that the wheel was installed for, and with `-W error`.
 """
 
@@ -14,9 +14,10 @@ from importlib.metadata import files
 from pathlib import Path
 
 PACKAGE = "otel_loopguard"
-SERVING = "otel_loopguard.scorer."
-"""Needs the extra `scorer`, all of it but what the command line reads before it starts one."""
+WITH_EXTRAS = ("otel_loopguard.files.otlp_messages", "otel_loopguard.scorer.")
+"""Modules and packages that need an extra."""
 READ_FIRST = frozenset({"otel_loopguard.scorer.settings"})
+"""What the command line reads of them before it knows whether the extra is there."""
 
 
 def missing(tracked: list[str]) -> list[str]:
@@ -30,7 +31,7 @@ def import_all(*, extras: bool) -> int:
     names = [
         found.name
         for found in pkgutil.walk_packages(package.__path__, f"{PACKAGE}.")
-        if extras or not found.name.startswith(SERVING) or found.name in READ_FIRST
+        if extras or not found.name.startswith(WITH_EXTRAS) or found.name in READ_FIRST
     ]
     for name in names:
         if not name.endswith(".__main__"):
