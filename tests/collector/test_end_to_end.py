@@ -1,4 +1,4 @@
-"""From an application through each configuration to the scorer: its verdicts are `replay`'s, whatever breaks between."""
+"""From an application through each configuration to the scorer: verdicts are those of `replay`, whatever breaks."""
 
 from __future__ import annotations
 
