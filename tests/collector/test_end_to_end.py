@@ -1,0 +1,62 @@
+"""From an application through each configuration to the scorer: verdicts are those of `replay`, whatever breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from otel_loopguard import policy as policies
+from tests.captures.summary import CAPTURES
+from tests.collector.collectors import CONFIGURATIONS, PATIENCE_S, VARIANTS, Collector, free_ports, running, wait_until
+from tests.collector.sending import Application
+from tests.replaying import replay_items
+from tests.scorer.serving import Scorer, told
+
+pytestmark = pytest.mark.collector
+
+
+def replayed(application: Application) -> dict[str, dict[str, Any]]:
+    """The verdicts of `replay` on what was sent, by run."""
+    verdicts = [report.verdict for report in replay_items(application.sent(), policies.default())]
+    return {one.run_id: told(msgspec.json.decode(msgspec.json.encode(one))) for one in verdicts}
+
+
+def found(scorer: Scorer) -> dict[str, dict[str, Any]]:
+    """The scorer's last verdicts, by run."""
+    return {run_id: told(verdict) for run_id, verdict in scorer.verdicts().items()}
+
+
+def assert_judged_as_replayed(application: Application, collector: Collector, scorer: Scorer) -> None:
+    """Fails where a run is missing or judged differently once all has arrived."""
+    wait_until(lambda: collector.metric("otelcol_exporter_queue_size") == 0, "the queue is empty", seconds=PATIENCE_S)
+    scorer.settled()
+    expected = replayed(application)
+    assert len(expected) > 10
+    assert expected == found(scorer)
+    assert len(expected) == scorer.value("loopguard_runs_total") + scorer.value("loopguard_backfill_runs_total")
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["whole", "broken"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_verdicts_are_those_of_replay(variant: str, tmp_path: Path, *, broken: bool) -> None:
+    """Each run is judged as `replay` does; also with the collector and the scorer killed and the scorer away."""
+    http, grpc = (f"127.0.0.1:{port}" for port in free_ports(2))
+    send_to = f"[{grpc}]" if variant == "load-balanced" else f"http://{http}"
+    collector = Collector(CONFIGURATIONS / f"{variant}.yaml", tmp_path, send_to)
+    with Scorer(tmp_path, http=http, grpc=grpc) as scorer, running(collector):
+        app = Application(collector.endpoint, tmp_path, CAPTURES[::3], pace_s=0.1 if broken else 0)
+        try:
+            if broken:
+                wait_until(lambda: scorer.value("loopguard_received_spans_total") > 50, "spans arrive")
+                scorer.kill()
+                collector.kill()
+                collector.start()
+            app.finish()
+        finally:
+            app.close()
+        if broken:
+            scorer.start()
+        assert_judged_as_replayed(app, collector, scorer)
