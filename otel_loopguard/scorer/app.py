@@ -22,7 +22,7 @@ from aiohttp import hdrs, web
 
 from otel_loopguard import policy as policies
 from otel_loopguard.digest import Keyring
-from otel_loopguard.errors import ServeError
+from otel_loopguard.errors import LoopGuardError, ServeError
 from otel_loopguard.keys import EPHEMERAL_PREFIX, load_key
 from otel_loopguard.scorer.access import TlsFiles, Tokens, grpc_credentials, ssl_context
 from otel_loopguard.scorer.exposition import negotiated, render
@@ -39,7 +39,6 @@ from otel_loopguard.scorer.pages.store_source import StoreSource
 from otel_loopguard.scorer.posting import Poster, read_headers
 from otel_loopguard.scorer.rate import Rate
 from otel_loopguard.scorer.receiving import Limits, Receiver
-from otel_loopguard.scorer.records import RefusedError
 from otel_loopguard.scorer.settings import ScorerSettings, is_loopback
 from otel_loopguard.scorer.standing import Standing
 from otel_loopguard.scorer.store import Store
@@ -220,8 +219,8 @@ class Scorer:
         before_ns = self._clock() - int(self._settings.retention_days * _NS_PER_DAY)
         try:
             gone = self._store.evict(before_ns=before_ns, max_bytes=self._settings.max_data_bytes)
-        except RefusedError as error:
-            _LOG.warning("old runs could not be deleted: %s", error.reason.value)
+        except LoopGuardError as error:
+            _LOG.warning("old runs could not be deleted, and are tried again: %s", error)
             return EVICT_EVERY_S
         self._standing.evicted(gone)
         return EVICT_EVERY_S
