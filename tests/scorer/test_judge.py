@@ -427,7 +427,7 @@ def test_copies_do_not_count_towards_the_limit() -> None:
 def test_a_large_group_rests_before_it_is_judged_again() -> None:
     """Otherwise a name that all runs share would have the same spans judged over and over."""
     spans = [tool(f"{n:06}", n, n + 1, run_id="all", args=str(n)) for n in range(6000)]
-    scoring = Scoring(DEFAULT)
+    scoring = Scoring(DEFAULT, grace_ns=NS_PER_S)
     scoring.take([agent("a", 0, 10_000), *spans])
     scoring.clock.pass_s(5)
     assert 1 == scoring.judge.settle_due()
@@ -440,7 +440,7 @@ def test_a_large_group_rests_before_it_is_judged_again() -> None:
 
 def test_a_large_group_of_many_traces_rests_as_well() -> None:
     """The name that all share stands behind the ids of their traces, and is the one that matters."""
-    scoring = Scoring(DEFAULT)
+    scoring = Scoring(DEFAULT, grace_ns=NS_PER_S)
     scoring.take([tool("a", 0, 1, trace_id=f"{n:032x}", run_id="all", args=str(n)) for n in range(6000)])
     scoring.clock.pass_s(61)
     assert 1 == scoring.judge.settle_due()
