@@ -14,7 +14,12 @@ from importlib.metadata import files
 from pathlib import Path
 
 PACKAGE = "otel_loopguard"
-WITH_EXTRAS = ("otel_loopguard.files.otlp_messages", "otel_loopguard.files.otlp_wire", "otel_loopguard.scorer.")
+WITH_EXTRAS = (
+    "otel_loopguard.demo.scoring",
+    "otel_loopguard.files.otlp_messages",
+    "otel_loopguard.files.otlp_wire",
+    "otel_loopguard.scorer.",
+)
 """Modules and packages that need an extra."""
 READ_FIRST = frozenset({"otel_loopguard.scorer.settings"})
 """What the command line reads of them before it knows whether the extra is there."""

@@ -1,18 +1,23 @@
 """`otel-loopguard demo`: a scripted agent, what its spans would have held, what left instead, and the verdicts.
 
-Invariants: what is shown was recorded and exported by the real SDK in this process, a moment ago; the only content that
-is shown is that of the made-up customer. The same output each time, but for the width of a terminal.
+Invariants: what is shown was recorded and exported by the real SDK in this process, a moment ago, and judged by a real
+scorer where one is installed; the only content that is shown is that of the made-up customer. The same output each
+time, but for the width of a terminal and the port of the page. It ends by itself unless somebody can end it.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import shutil
+import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,14 +25,16 @@ import msgspec
 from otel_loopguard import attributes as attr
 from otel_loopguard.cli.exit_codes import ExitCode
 from otel_loopguard.cli.runs import Tables, input_line, report_lines, summary_line
+from otel_loopguard.cli.serve import is_of_the_scorer
 from otel_loopguard.cli.terminal import COLOUR_CHOICES, Painter, Printer, wants_colour
-from otel_loopguard.errors import SdkError
+from otel_loopguard.errors import MissingExtraError, SdkError, ServeError
 from otel_loopguard.model import RunOutcome, Value
 from otel_loopguard.words import counted, safe
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
+    from otel_loopguard.demo.scoring import DemoScorer
     from otel_loopguard.demo.watch import Demo, Watched
 
 NAME = "demo"
@@ -35,7 +42,9 @@ SUMMARY = "show on a scripted agent what leaves a process, and what is found"
 DESCRIPTION = """\
 Lets a scripted agent of a made-up shop run five times through the OpenTelemetry SDK and this package's span processor:
 a stuck run, a poll, a pager, a refund made twice, and two agents in a circle. Shows for each what its spans would have
-held, what left instead, and the verdict that `replay` gives on it. No model, no network, no policy or key of yours.
+held, what left instead, and the verdict of a scorer of its own, to which the spans are sent; on a terminal the page of
+that scorer is served until Ctrl-C. Without the extra `scorer`, `replay` judges, and there is no page. No model, no
+network but the loopback, no policy or key of yours.
 """
 
 WIDTH_CHARS: Final = 120
@@ -54,12 +63,21 @@ What to do next
   without code       OTEL_LOOPGUARD_ENABLED=true opentelemetry-instrument python your_app.py
   your traces        otel-loopguard replay traces.jsonl
   what is recorded   otel-loopguard doctor: most instrumentations leave arguments out unless told otherwise
+  all your agents    otel-loopguard serve: takes OTLP, serves verdicts, metrics and a page
 """
+_INSTALL: Final = 'pip install "otel-loopguard[scorer]"'
+_WATCH_EVERY_S: Final = 0.5
 
 
 def add_parser(parser: argparse.ArgumentParser) -> None:
     """The arguments of this command."""
-    parser.add_argument("--json", action="store_true", help="one verdict a run and line, as `replay --json` prints it")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one verdict a run and line, as `replay --json` prints it")
+    form.add_argument(
+        "--serve",
+        action=argparse.BooleanOptionalAction,
+        help="serve the page of the demo's scorer until Ctrl-C, or end at once (default: serve on a terminal)",
+    )
     parser.add_argument("--color", choices=COLOUR_CHOICES, default="auto", help="colours (default: on a terminal)")
 
 
@@ -76,7 +94,36 @@ def run(options: argparse.Namespace) -> ExitCode:
         message = "the OpenTelemetry SDK refuses one of its own variables (OTEL_*_LIMIT): correct or unset it"
         raise SdkError(message) from None
 
-    demo = watch()
+    scoring = _scoring()
+    if scoring is None:
+        if options.serve:
+            message = f"the page is the scorer's, which is not installed: {_INSTALL}"
+            raise MissingExtraError(message)
+        _show(watch(), options)
+        return ExitCode.DONE
+    # Only where somebody is there to end it: whatever reads or feeds a pipe may wait for the end.
+    on_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    serves = on_terminal and not options.json if options.serve is None else options.serve
+    # The page tells how long ago a run was; what is printed tells no time, and `--json` the same one each time.
+    demo = watch(start_ns=time.time_ns() - scoring.SCENES_NS) if serves else watch()
+    with scoring.demo_scorer() as scorer:
+        _show(scoring.scored(demo, scorer), options)
+        if serves:
+            _serve(scorer)
+    return ExitCode.DONE
+
+
+def _scoring() -> ModuleType | None:
+    """The module that runs a scorer; None where the extra is not installed."""
+    try:
+        return importlib.import_module("otel_loopguard.demo.scoring")
+    except ModuleNotFoundError as error:
+        if not is_of_the_scorer(error):
+            raise
+        return None
+
+
+def _show(demo: Demo, options: argparse.Namespace) -> None:
     printer = Printer(sys.stdout)
     if options.json:
         for watched in demo.watched:
@@ -86,7 +133,23 @@ def run(options: argparse.Namespace) -> ExitCode:
         for line in lines(demo, painter, width=_width()):
             printer.line(line)
     printer.flush()
-    return ExitCode.DONE
+
+
+def _serve(scorer: DemoScorer) -> None:
+    """Keeps the page there until Ctrl-C or SIGTERM."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        printer = Printer(sys.stdout)
+        printer.line(f"\npage: {scorer.page} (Ctrl-C ends it)")
+        printer.flush()
+        while scorer.is_well():
+            time.sleep(_WATCH_EVERY_S)
+    except KeyboardInterrupt:
+        return
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    message = "a part of the demo's scorer died: report what stands above"
+    raise ServeError(message)
 
 
 def _width() -> int:
@@ -188,8 +251,13 @@ def _sums(demo: Demo) -> Iterator[str]:
     counts = demo.counts
     yield input_line(demo.read)
     yield summary_line(outcomes, demo.read.calls)
+    runs = counted(len(demo.watched), "run")
+    if demo.same_replayed is None:
+        yield f"judged by replay; to have a scorer judge them and serve a page of them: {_INSTALL}"
+    else:
+        yield f"judged by a scorer that got them by OTLP; replay's verdict: the same in {demo.same_replayed} of {runs}"
     alike = sum(one.same_raw for one in demo.watched)
-    yield f"judged from what an exporter would have got: the same in {alike} of {counted(len(demo.watched), 'run')}"
+    yield f"judged from what an exporter would have got: the same in {alike} of {runs}"
     yield (
         f"the processor: {counted(counts.tool_calls, 'tool call')}, {sum(counts.unreadable.values())} of them not "
         f"readable; {counted(sum(counts.findings.values()), 'finding')}; content taken off "

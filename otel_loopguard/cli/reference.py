@@ -71,7 +71,9 @@ def _argument(action: argparse.Action) -> str:
     name = action.option_strings[0] if action.option_strings else f"{action.metavar} ..."
     if action.choices:
         return f"`{name}` " + ", ".join(f"`{choice}`" for choice in action.choices)
-    return f"`{name} {action.metavar}`" if action.option_strings and action.metavar else f"`{name}`"
+    if action.metavar and action.option_strings:
+        return f"`{name} {action.metavar}`"
+    return ", ".join(f"`{one}`" for one in action.option_strings or [name])
 
 
 def _cell(text: str) -> str:

@@ -24,7 +24,8 @@ Receives OTLP over HTTP and gRPC, keeps what it acknowledges in the data folder,
 serves metrics for Prometheus. Stops on SIGTERM or SIGINT; what is still open then is judged after the next start.
 Each setting may also stand in the environment, as {PREFIX} and its name in capitals. Needs the extra `scorer`.
 """
-_MODULES: Final = ("aiohttp", "grpc", "opentelemetry.proto", "zstandard")
+_MODULES: Final = ("aiohttp", "google", "grpc", "isal", "jinja2", "opentelemetry.proto", "zstandard")
+"""What the extra brings."""
 
 
 def add_parser(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +39,11 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def is_of_the_scorer(error: ModuleNotFoundError) -> bool:
+    """Tells whether a part is missing that the extra `scorer` brings."""
+    return error.name is not None and error.name.startswith(_MODULES)
+
+
 def run(options: argparse.Namespace) -> ExitCode:
     """Carry the command out.
 
@@ -48,7 +54,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     try:
         from otel_loopguard.scorer.app import serve  # noqa: PLC0415 - the other commands do without a server
     except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith(tuple(name.partition(".")[0] for name in _MODULES)):
+        if not is_of_the_scorer(error):
             raise
         message = 'serving needs its parts: pip install "otel-loopguard[scorer]"'
         raise MissingExtraError(message) from error

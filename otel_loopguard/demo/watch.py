@@ -63,7 +63,7 @@ class Watched(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     told: tuple[FindingEvent, ...]
     """What the callback got while the scene went on."""
     report: RunReport
-    """Judged from `left`."""
+    """Judged from `left`: by `Replay`, but for the verdict where a scorer gave that (`scoring.scored`)."""
     same_raw: bool
     """Whether `raw` is judged alike: same outcome, same findings at the same calls."""
 
@@ -78,13 +78,16 @@ class Demo(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Made-up values that were looked for."""
     leaked: tuple[str, ...]
     """Made-up values that were found in what left; a promise is broken where there is any."""
+    same_replayed: int | None = None
+    """Runs of which a scorer says what `Replay` says, field by field; None where no scorer took part."""
 
 
-def watch(scenes: Sequence[Scene] = SCENES) -> Demo:
+def watch(scenes: Sequence[Scene] = SCENES, *, start_ns: int = START_NS) -> Demo:
     """Performs the scenes.
 
     Args:
         scenes: one after the other, through one processor.
+        start_ns: when the first one begins, in nanoseconds since 1970.
 
     Returns:
         What both sides recorded, and the verdicts.
@@ -107,7 +110,6 @@ def watch(scenes: Sequence[Scene] = SCENES) -> Demo:
     )
     raw, left = [], []
     said: list[tuple[FindingEvent, ...]] = []
-    start_ns = START_NS
     for scene in scenes:
         raw.append(_spans(scene, start_ns, None))
         left.append(_spans(scene, start_ns, guard))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import ipaddress
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,6 +98,19 @@ def _password(credentials: str) -> str:
 def _digest(token: str) -> bytes:
     """Of one length for all tokens, so that the time of a comparison does not tell theirs."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def is_local(host: str) -> bool:
+    """Tells whether HOST or HOST:PORT is an address, or this machine's own name for itself."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and not host.endswith("]") else host
+    name = name.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def ssl_context(files: TlsFiles) -> ssl.SSLContext:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Final
 
 from aiohttp import hdrs, web
@@ -113,15 +114,17 @@ class Scorer:
             )
             self._http = self._grpc = None
             if settings.http is not None:
+                any_host = not is_loopback(settings.http)
                 self._http = HttpServer(
                     self._receiver,
                     tokens=tokens,
                     ready=self.is_well,
                     routes=[web.get(METRICS_PATH, self._metrics)],
                     tls=https,
+                    any_host=any_host,
                 )
                 source = StoreSource(store, lambda: policy, self._standing.page)
-                add_routes(self._http.application, source, clock=clock, any_host=not is_loopback(settings.http))
+                add_routes(self._http.application, source, clock=clock, any_host=any_host)
             if settings.grpc is not None:
                 self._grpc = GrpcServer(
                     self._receiver, tokens=tokens, tls=None if tls is None else grpc_credentials(tls)
@@ -150,6 +153,7 @@ class Scorer:
         settings = self._settings
         sinks: list[Sink] = []
         if settings.verdict_file is not None:
+            _check_file(settings.verdict_file)
             sinks.append(VerdictFile(settings.verdict_file))
         if settings.otlp_endpoint is not None:
             sinks.append(VerdictEvents(self._poster(settings.otlp_endpoint), _resource()))
@@ -224,6 +228,13 @@ class Scorer:
             return EVICT_EVERY_S
         self._standing.evicted(gone)
         return EVICT_EVERY_S
+
+
+def _check_file(path: Path) -> None:
+    """Refuses what no verdict can ever be added to, before anything is received."""
+    if not path.parent.is_dir() or (path.exists() and not path.is_file()):
+        message = f"the verdict file {path} is not a file in a folder that is there: name another with --verdict-file"
+        raise ServeError(message)
 
 
 def _resource() -> dict[str, str]:

@@ -74,6 +74,20 @@ class DataFolder:
             if not self.complete:
                 _write_durably(self.path / MARK, _MARK_TEXT)
 
+    def check_there(self) -> None:
+        """Checks that the database is still the one that was opened: what is written to one that was deleted is lost.
+
+        Raises:
+            StoreError: it is not.
+        """
+        try:
+            found = _identity(self.database)
+        except OSError:
+            found = None
+        if found != self._opened:
+            message = f"the database {self.database} was moved or deleted: put it back, or start the scorer again"
+            raise StoreError(message)
+
     def _take(self, lock: int) -> None:
         with _disk_faults(self.path):
             try:
@@ -101,6 +115,12 @@ class DataFolder:
                 raise StoreError(message)
         # Before SQLite makes it: its other files get the mode of this one.
         os.close(os.open(self.database, _OPEN, 0o600))
+        self._opened = _identity(self.database)
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_dev, found.st_ino
 
 
 def _make(path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from aiohttp import hdrs, web
 
 from otel_loopguard.errors import ServeError
-from otel_loopguard.scorer.access import Tokens
+from otel_loopguard.scorer.access import Tokens, is_local
 from otel_loopguard.scorer.answers import ANSWERS, problem, taken, wait_s
 from otel_loopguard.scorer.connections import IdleConnections
 from otel_loopguard.scorer.counts import CUT_OFF, FAILED, Transport
@@ -40,6 +40,8 @@ LINGER_S: Final = 1.0
 """How long the rest of a refused body is still read, so that its sender gets to read the answer."""
 _INLINE_BYTES: Final = 64 * 1024
 """Bodies of so much, as they were sent, are decoded on the loop: a thread would take longer to come by."""
+_INLINE_UNPACKED_BYTES: Final = 512 * 1024
+"""The same, unpacked: a kilobyte can hold what takes seconds."""
 _DECODERS: Final = 2
 _READING: Final = (hdrs.METH_GET, hdrs.METH_HEAD)
 """A browser that may only read is asked for the token as a password."""
@@ -61,6 +63,8 @@ class HttpServer:
         ready: whether the scorer is; asked at each request of `/readyz`.
         routes: what else to serve, such as `web.get("/metrics", handler)`.
         tls: from `access.ssl_context`; None for none.
+        any_host: answer requests for whatever host name. False, for a server that only this machine reaches: no web
+            site may have its own name point here, and read or send with its visitors' browsers.
         body_s: how long a body may take to arrive.
         idle_s: how long a connection may be without a request.
 
@@ -75,13 +79,14 @@ class HttpServer:
         ready: Callable[[], bool] = lambda: True,
         routes: Iterable[web.AbstractRouteDef] = (),
         tls: ssl.SSLContext | None = None,
+        any_host: bool = True,
         body_s: float = BODY_S,
         idle_s: float = IDLE_S,
     ) -> None:
         self._receiver = receiver
         self._tokens = tokens or Tokens()
         self._ready = ready
-        self._tls = tls
+        self._tls, self._any_host = tls, any_host
         self._body_s = body_s
         self._idle_s = idle_s
         self._idle: Final = IdleConnections(idle_s)
@@ -184,7 +189,11 @@ class HttpServer:
             pieces.clear()
             accept = functools.partial(receiver.accept, body, coding, encoding, Transport.HTTP)
             if held <= _INLINE_BYTES:
-                return accept()
+                try:
+                    return accept(limit=_INLINE_UNPACKED_BYTES)
+                except RefusedError as refused:
+                    if refused.reason is not Refusal.TOO_LARGE_UNPACKED:
+                        raise
             return await asyncio.get_running_loop().run_in_executor(self._decoders, accept)
         finally:
             receiver.room.give_back(held)
@@ -226,6 +235,8 @@ class HttpServer:
     async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Lets nobody to any route without a token, whoever added it; traces have their own answer for that."""
         path, shown = request.path, request.headers.get(hdrs.AUTHORIZATION)
+        if not (self._any_host or path in OPEN_PATHS or is_local(_host(request))):
+            return web.Response(status=421, text="this host name is not served: use the address itself\n")
         if path in OPEN_PATHS or path == TRACES or self._tokens.allow(shown, browser=request.method in _READING):
             with self._idle.busy(request.protocol):
                 return await handler(request)
@@ -238,6 +249,14 @@ class HttpServer:
 
 _UNREAD: Final = frozenset({Refusal.TOO_LARGE, Refusal.TOO_SLOW, Refusal.UNAUTHENTICATED})
 """Refusals after which the connection ends: the rest of the body is worth nothing to either side."""
+
+
+def _host(request: web.Request) -> str:
+    """Whose page a browser shows that asks; senders of traces may name this machine as they like, and are none."""
+    if request.path != TRACES:
+        return request.host
+    origin = request.headers.get(hdrs.ORIGIN)
+    return "localhost" if origin is None else origin.rpartition("/")[2]
 
 
 async def _healthy(_request: web.Request) -> web.Response:

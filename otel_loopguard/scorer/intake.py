@@ -66,7 +66,7 @@ class IntakeQueue:
         max_open_spans: int = MAX_OPEN_SPANS,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._store, self._scope = store, policy.scope
+        self._store, self._policy = store, policy
         self._reader = FactsReader(policy, lambda _: keyring.environment(), sketches=False)
         self._learn, self._open_spans = learn, open_spans
         self._refuses_raw = raw is Raw.REFUSE
@@ -128,8 +128,14 @@ class IntakeQueue:
         names: dict[str, None] = {}
         ended = False
         for span in facts:
-            if span.run_id is not None or span.conversation is not None or span.links:
-                names.update(dict.fromkeys(joining_names(span, self._scope)))
+            call = span.call
+            if (
+                span.run_id is not None
+                or span.conversation is not None
+                or span.links
+                or (call is not None and call.business_digest is not None)
+            ):
+                names.update(dict.fromkeys(joining_names(span, self._policy)))
             if span.parent_id is None and span.end_ns is not None:
                 ended = True
         return Arrival(

@@ -308,9 +308,12 @@ class Judge:
             self._counts.apply(sent.plan)
             self._settled_spans += sent.due.spans
             self._tries.pop(sent.due.rows[0], None)
-            if sent.settlement.spans >= LARGE_SPANS:
-                names = itertools.islice(sent.settlement.names, _MOST_RESTING)
-                self._groups.rest(names, until_ns=now_ns + sent.settlement.spans * REST_NS_PER_SPAN)
+            weight = max(sent.settlement.spans, len(sent.settlement.names))
+            if weight >= LARGE_SPANS:
+                # First what joined its traces, as what comes next may be of a trace that is not known yet.
+                shared = sorted(sent.due.names, key=sent.due.received.__contains__)
+                names = [*shared, *sent.settlement.names][:_MOST_RESTING]
+                self._groups.rest(names, until_ns=now_ns + weight * REST_NS_PER_SPAN)
             self._settled(sent.settlement)
         self._on_their_way.clear()
         self._names.clear()

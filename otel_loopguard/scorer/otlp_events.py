@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs, SeverityNumber
 
 from otel_loopguard import attributes as attr
@@ -85,7 +85,7 @@ def explanation(verdict: Verdict) -> str:
     return "; ".join(parts) or f"{verdict.calls} tool calls"
 
 
-def key_values(given: Mapping[str, Scalar | None]) -> list[KeyValue]:
+def key_values(given: Mapping[str, Scalar | Sequence[Scalar] | None]) -> list[KeyValue]:
     """Attributes as OTLP has them, without those that are None."""
     return [KeyValue(key=key, value=_any_value(value)) for key, value in given.items() if value is not None]
 
@@ -143,14 +143,16 @@ def _is_span_id(text: str) -> bool:
     return len(text) == _SPAN_ID_LENGTH and set(text) <= set("0123456789abcdef")
 
 
-def _any_value(value: Scalar) -> AnyValue:
+def _any_value(value: Scalar | Sequence[Scalar]) -> AnyValue:
     if isinstance(value, bool):
         return AnyValue(bool_value=value)
     if isinstance(value, int):
         return AnyValue(int_value=value)
     if isinstance(value, float):
         return AnyValue(double_value=value)
-    return AnyValue(string_value=value)
+    if isinstance(value, str):
+        return AnyValue(string_value=value)
+    return AnyValue(array_value=ArrayValue(values=[_any_value(item) for item in value]))
 
 
 def _rejected(answer: bytes) -> int:

@@ -7,6 +7,7 @@ the verdict and how it came about.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -144,8 +145,9 @@ class Outlet:
         found: dict[Series, float] = {
             SENT.series(sink): self._sent,
             SEND_REJECTED.series(sink): self._rejected,
-            BACKLOG.series(sink): self._store.backlog(self._sink.name),
         }
+        with contextlib.suppress(LoopGuardError):  # a database that cannot be read leaves one number out, not all
+            found[BACKLOG.series(sink)] = self._store.backlog(self._sink.name)
         for reason, count in self._failures.items():
             found[SEND_FAILURES.series({**sink, "reason": reason})] = count
         return found

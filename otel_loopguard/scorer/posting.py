@@ -32,6 +32,7 @@ class Signal(StrEnum):
 
     LOGS = "/v1/logs"
     METRICS = "/v1/metrics"
+    TRACES = "/v1/traces"
 
 
 class NeverTakenError(LoopGuardError):

@@ -113,7 +113,9 @@ class Receiver:
             raise RefusedError(Refusal.STOPPING)
         self._rate.check()
 
-    def accept(self, body: bytes, coding: str, encoding: Encoding, transport: Transport) -> Accepted:
+    def accept(
+        self, body: bytes, coding: str, encoding: Encoding, transport: Transport, *, limit: int | None = None
+    ) -> Accepted:
         """Unpacks and decodes a request and hands its spans on.
 
         Args:
@@ -121,6 +123,7 @@ class Receiver:
             coding: how it is packed; empty for not at all.
             encoding: how it is written.
             transport: how it came.
+            limit: size unpacked at most, where that is less than what the limits say.
 
         Returns:
             What it holds; `finish` tells when that is on disk.
@@ -128,7 +131,8 @@ class Receiver:
         Raises:
             RefusedError: it is not taken; nothing of it was kept.
         """
-        unpacked = unpack(body, coding, limit=self.limits.max_unpacked_bytes)
+        most = self.limits.max_unpacked_bytes
+        unpacked = unpack(body, coding, limit=most if limit is None else min(limit, most))
         self.counts.body(transport, sent=len(body), unpacked=len(unpacked))
         decoded = decode(unpacked, encoding)
         if not decoded.spans:

@@ -7,6 +7,7 @@ loopback only, no content kept.
 from __future__ import annotations
 
 import ipaddress
+import urllib.parse
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -116,10 +117,17 @@ def _raw(text: str) -> Raw:
 
 
 def _endpoint(text: str) -> str | None:
-    if text and not text.startswith(("http://", "https://")):
-        message = "must begin with http:// or https://"
+    if not text:
+        return None
+    try:
+        split = urllib.parse.urlsplit(text)
+        fits = split.scheme in ("http", "https") and split.hostname and (split.port or 1)
+    except ValueError:
+        fits = False
+    if not fits or " " in text or split.username is not None or split.query or split.fragment:
+        message = "must be like http://HOST:PORT or https://HOST:PORT/PATH, without a user's name and without a query"
         raise ValueError(message)
-    return text.rstrip("/") or None
+    return text.rstrip("/")
 
 
 SETTINGS: Final = (

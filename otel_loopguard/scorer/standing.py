@@ -86,16 +86,26 @@ class Standing:
     def page(self) -> Health:
         """How the scorer does, as the page says it."""
         series = {**self._totals.snapshot(now_ns=self._clock()).values, **self.values()}
-        free_bytes = shutil.disk_usage(self._folder).free
         return health_of(
-            series, started_ns=self._started_ns, max_disk_bytes=self._max_data_bytes, free_bytes=free_bytes
+            series,
+            started_ns=self._started_ns,
+            max_disk_bytes=self._max_data_bytes,
+            free_bytes=_free(self._folder),
         )
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the files right in a folder; one that goes meanwhile counts nothing."""
+    """Bytes of the files right in a folder; what is not there, or not any more, counts nothing."""
     size = 0
-    for file in folder.iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            size += file.stat().st_size
+    with contextlib.suppress(OSError):
+        for file in folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                size += file.stat().st_size
     return size
+
+
+def _free(folder: Path) -> int | None:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None

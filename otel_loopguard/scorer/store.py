@@ -78,7 +78,9 @@ class Store(StoreReading):
         except StoreError:
             self._folder.close()
             raise
-        self._writer = Writer(db, connect, log=folder / WAL, max_waiting_bytes=max_waiting_bytes)
+        self._writer = Writer(
+            db, connect, check=self._folder.check_there, log=folder / WAL, max_waiting_bytes=max_waiting_bytes
+        )
 
     @property
     def counts(self) -> WriterCounts:

@@ -66,6 +66,7 @@ class Writer:
     Args:
         db: the connection; the writer's from now on.
         connect: makes another one after a fault of the disk.
+        check: called before and after each commit; raises `StoreError` where what is written would be lost.
         log: the write-ahead log.
         max_waiting_bytes: sizes of works that may wait.
 
@@ -73,11 +74,17 @@ class Writer:
     """
 
     def __init__(
-        self, db: sqlite3.Connection, connect: Callable[[], sqlite3.Connection], *, log: Path, max_waiting_bytes: int
+        self,
+        db: sqlite3.Connection,
+        connect: Callable[[], sqlite3.Connection],
+        *,
+        check: Callable[[], None],
+        log: Path,
+        max_waiting_bytes: int,
     ) -> None:
         self.counts = WriterCounts()
         self._db: sqlite3.Connection | None = db
-        self._connect = connect
+        self._connect, self._check = connect, check
         self._log = log
         self._log_limit = LOG_BYTES
         self._max_waiting = max_waiting_bytes
@@ -192,6 +199,7 @@ class Writer:
     def _commit(self, works: Sequence[_Work]) -> Refusal | None:
         """Returns why nothing of the works was done; None where each was done or failed alone."""
         try:
+            self._check()
             db = self._db = self._db or self._connect()
             for work in works:
                 work.failure = None
@@ -199,6 +207,7 @@ class Writer:
                 _try(db, works[0])
             else:
                 _transact(db, works)
+            self._check()
         except (sqlite3.Error, StoreError, MemoryError) as error:
             return self._failed(error)
         self.counts.commits += 1

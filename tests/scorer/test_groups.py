@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otel_loopguard import policy
 from otel_loopguard.assembly import Grouper
 from otel_loopguard.model import SpanFacts
 from otel_loopguard.policy import Scope
@@ -19,6 +20,9 @@ from tests.scorer.made_runs import TRACES, made_spans
 
 LIMITS = Limits(grace_ns=5 * NS_PER_S, idle_ns=60 * NS_PER_S, max_age_ns=900 * NS_PER_S, max_spans=100)
 ONE, TWO, THREE = TRACES[:3]
+SCOPES = {
+    scope: policy.load(f'{{"version": 1, "policy": "p", "policy_version": "1", "scope": "{scope}"}}') for scope in Scope
+}
 
 
 def row(
@@ -194,7 +198,9 @@ def test_traces_are_joined_as_the_grouper_joins_them(
         portion = [spans.pop() for _ in range(min(len(spans), data.draw(st.integers(1, 5))))]
         for trace_id in {span.trace_id for span in portion}:
             number += 1
-            names = {name for span in portion if span.trace_id == trace_id for name in joining_names(span, scope)}
+            names = {
+                name for span in portion if span.trace_id == trace_id for name in joining_names(span, SCOPES[scope])
+            }
             groups.add(row(number, trace_id, names=sorted(names)))
         if data.draw(st.booleans()):
             for due in list(groups.due(100 * NS_PER_S)):

@@ -9,7 +9,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -23,6 +23,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from otel_loopguard.errors import ServeError
+from otel_loopguard.model import Span
 from otel_loopguard.scorer import http_server
 from otel_loopguard.scorer.access import Tokens
 from otel_loopguard.scorer.answers import ANSWERS
@@ -218,6 +219,23 @@ def test_large_bodies_are_decoded_beside_the_loop() -> None:
         assert 200 == get(port, "/healthz").status
     assert 64 * 1024 < len(body) < LIMITS.max_body_bytes
     assert (200, 1500) == (answered.status, len(intake.kept))
+
+
+def test_a_small_body_that_unpacks_to_much_is_decoded_beside_the_loop() -> None:
+    """A kilobyte of zeros can hold seconds of work, during which nobody else would be answered."""
+    names: list[str] = []
+
+    class Noting(MemoryIntake):
+        def submit(self, spans: Sequence[Span]) -> Future[Mapping[str, int]]:
+            names.append(threading.current_thread().name)
+            return super().submit(spans)
+
+    large, small = request(*[message()] * 6000), request(message())
+    with served(receiver(Noting())) as port:
+        for body in (large, small):
+            assert 200 == post(port, gzip.compress(body), Content_Encoding="gzip").status
+    assert len(gzip.compress(large)) < 64 * 1024 < 512 * 1024 < len(large) < LIMITS.max_unpacked_bytes
+    assert [True, False] == [name.startswith("loopguard-decode") for name in names]
 
 
 def test_chunked_bodies_and_kept_connections() -> None:
@@ -455,6 +473,31 @@ def test_tokens_open_all_but_health() -> None:
     assert (expected(Refusal.UNAUTHENTICATED), "Bearer") == (refused.refusal, refused.headers["WWW-Authenticate"])
     assert 200 == let_in.status
     assert {("http", "unauthenticated"): 2, ("http", "taken"): 1} == took.counts.read().requests
+
+
+@pytest.mark.parametrize(
+    ("headers", "metrics", "traces"),
+    [
+        ({"Host": "localhost:4318"}, 200, 200),
+        ({"Host": "evil.example"}, 421, 200),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 421, 421),
+        ({"Host": "evil.example", "Origin": "null"}, 421, 421),
+        ({"Origin": "http://127.0.0.1:4318"}, 200, 200),
+    ],
+)
+def test_a_foreign_host_name_is_not_served(headers: dict[str, str], metrics: int, traces: int) -> None:
+    """Where this machine alone is served: senders may call it what they like, pages of other web sites may not."""
+
+    async def page(_request: web.Request) -> web.Response:
+        return web.Response(text="page")
+
+    routes = [web.get("/metrics", page)]
+    with served(receiver(MemoryIntake()), routes=routes, any_host=False) as port:
+        found = get(port, "/metrics", **headers).status, post(port, GOOD, path="/v1/traces", **headers).status
+        assert 200 == get(port, "/healthz", **headers).status
+    assert (metrics, traces) == found
+    with served(receiver(MemoryIntake()), routes=routes) as port:
+        assert 200 == get(port, "/metrics", **headers).status
 
 
 def test_readiness_follows_the_scorer() -> None:

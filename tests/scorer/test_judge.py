@@ -427,11 +427,24 @@ def test_copies_do_not_count_towards_the_limit() -> None:
 def test_a_large_group_rests_before_it_is_judged_again() -> None:
     """Otherwise a name that all runs share would have the same spans judged over and over."""
     spans = [tool(f"{n:06}", n, n + 1, run_id="all", args=str(n)) for n in range(6000)]
-    scoring = Scoring(DEFAULT)
+    scoring = Scoring(DEFAULT, grace_ns=NS_PER_S)
     scoring.take([agent("a", 0, 10_000), *spans])
     scoring.clock.pass_s(5)
     assert 1 == scoring.judge.settle_due()
     scoring.take([agent("b", 0, 1, trace_id=OTHER_TRACE, run_id="all")])
+    scoring.clock.pass_s(2.3)
+    assert 0 == scoring.judge.settle_due()
+    scoring.clock.pass_s(5)
+    assert 1 == scoring.judge.settle_due()
+
+
+def test_a_large_group_of_many_traces_rests_as_well() -> None:
+    """The name that all share stands behind the ids of their traces, and is the one that matters."""
+    scoring = Scoring(DEFAULT, grace_ns=NS_PER_S)
+    scoring.take([tool("a", 0, 1, trace_id=f"{n:032x}", run_id="all", args=str(n)) for n in range(6000)])
+    scoring.clock.pass_s(61)
+    assert 1 == scoring.judge.settle_due()
+    scoring.take([agent("b", 0, 1, trace_id="f" * 32, run_id="all")])
     scoring.clock.pass_s(2.3)
     assert 0 == scoring.judge.settle_due()
     scoring.clock.pass_s(5)
@@ -549,6 +562,35 @@ def test_policies_are_the_owners(tmp_path: Any) -> None:
     scoring.take([agent("a", 0, 99), *(tool(f"t{n}", n * 10, n * 10 + 5, parent="a", args=str(n)) for n in (1, 2))])
     scoring.judge_all()
     assert [RunOutcome.BUDGET_EXCEEDED] == [run.verdict.outcome for run in scoring.runs.values()]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_write_that_another_trace_made_before_is_seen(*, together: bool) -> None:
+    """A business key that holds everywhere brings the traces together, also where the first was judged long ago."""
+    owned = policy.load(
+        '{"version": 1, "policy": "p", "policy_version": "1", "tools": {"pay": {"effect": "write", '
+        '"business_key": ["order"], "business_scope": "global"}, "lookup": {"effect": "read"}}}'
+    )
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "pay",
+        "gen_ai.tool.call.arguments": '{"order": 7}',
+        "gen_ai.tool.call.result": '{"state": "paid"}',
+    }
+    spans = [
+        Span(
+            trace_id=trace_id, span_id="1" * 16, start_ns=START_NS + at, end_ns=START_NS + at + 1, attributes=attributes
+        )
+        for at, trace_id in enumerate([TRACE, OTHER_TRACE])
+    ]
+    scoring = Scoring(owned)
+    for one in spans:
+        scoring.take([one])
+        if not together:
+            scoring.judge_all()
+    scoring.judge_all()
+    assert replayed(spans, owned) == scoring.verdicts()
+    assert RunOutcome.DUPLICATE_WRITE in [verdict.outcome for verdict in scoring.verdicts()]
 
 
 def test_a_thread_that_judges_ends_when_it_is_told_to() -> None:

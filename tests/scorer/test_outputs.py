@@ -54,11 +54,14 @@ class Box:
 
     def outbox(self, sink: str, limit: int) -> list[tuple[int, JudgedRun]]:
         """What a sink has not had."""
+        self._check()
+        start = self.passed.get(sink, 0)
+        return list(enumerate(self.waiting, start=1))[start : start + limit]
+
+    def _check(self) -> None:
         if self.broken:
             message = "the store cannot be read"
             raise LoopGuardError(message)
-        start = self.passed.get(sink, 0)
-        return list(enumerate(self.waiting, start=1))[start : start + limit]
 
     def sent(self, sink: str, position: int) -> None:
         """Moves the sink's cursor."""
@@ -66,6 +69,7 @@ class Box:
 
     def backlog(self, sink: str) -> int:
         """What is left."""
+        self._check()
         return len(self.waiting) - self.passed.get(sink, 0)
 
 
@@ -144,6 +148,7 @@ def test_a_store_that_cannot_be_read_is_waited_for() -> None:
     box, sink = Box(judged()), Failing()
     outlet, box.broken = Outlet(box, sink), True
     assert 1.0 == outlet.step()
+    assert {"store": 1} == health_of(outlet)
     box.broken = False
     assert IDLE_S == outlet.step()
     assert {"store": 1, "sent_verdicts_total": 1} == health_of(outlet)

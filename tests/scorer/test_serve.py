@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +30,7 @@ from tests.processor.canaries import CANARY
 from tests.processor.setups import read_back, send
 from tests.replaying import replay_items
 from tests.scorer.exported_runs import made_runs
-from tests.scorer.serving import KEY_HEX, ROOT, Scorer, told
+from tests.scorer.serving import KEY_HEX, PATIENCE_S, ROOT, Scorer, told
 
 POLICY: Final = policies.default()
 NAMES: Final = captures.names("main")
@@ -181,6 +183,13 @@ def test_two_scorers_do_not_share_a_folder(tmp_path: Path) -> None:
         (["--policy", "missing.yaml"], "missing.yaml"),
         (["--token-file", "missing"], "token file missing: cannot be read"),
         (["--max-body-bytes", "1"], "--max-body-bytes must be a whole number"),
+        (["--otlp-endpoint", "http://h:99999"], "--otlp-endpoint must be like http://HOST:PORT"),
+        (["--otlp-endpoint", "http://h:port"], "--otlp-endpoint must be like http://HOST:PORT"),
+        (["--otlp-endpoint", "http://[x"], "--otlp-endpoint must be like http://HOST:PORT"),
+        (["--otlp-endpoint", "https:///path"], "--otlp-endpoint must be like http://HOST:PORT"),
+        (["--otlp-endpoint", "http://user:pw@h/"], "--otlp-endpoint must be like http://HOST:PORT"),
+        (["--verdict-file", "/dev"], "the verdict file /dev is not a file"),
+        (["--verdict-file", "missing/verdicts.jsonl"], "the verdict file missing/verdicts.jsonl is not a file"),
     ],
 )
 def test_a_wrong_setting_gives_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -218,6 +227,29 @@ def test_stopping_keeps_what_was_acknowledged(tmp_path: Path) -> None:
     with Scorer(tmp_path) as again:
         again.settled()
         assert replayed(exported) == found(again)
+
+
+def test_a_folder_that_is_deleted_under_it_is_no_success(tmp_path: Path) -> None:
+    """What would go to a deleted file is refused, and how the scorer does can still be asked."""
+    body = encode_spans(left(NAMES[:1])[0]).SerializeToString()
+    with Scorer(tmp_path) as scorer:
+        assert 200 == scorer.post(body)
+        scorer.settled()
+        shutil.rmtree(scorer.data)
+        assert [503, 503] == [scorer.post(body), scorer.post(body)]
+        assert 1 <= scorer.value("loopguard_failed_commits_total")
+        assert "Health" in scorer.get("/health")
+        assert 0 == scorer.stop()
+
+
+def test_a_web_site_that_has_its_name_point_here_reads_no_metrics(tmp_path: Path) -> None:
+    """The pages are not all that a browser could be made to read."""
+    with Scorer(tmp_path) as scorer:
+        host, _, port = scorer.http.rpartition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE_S)
+        connection.request("GET", "/metrics", headers={"Host": "evil.example"})
+        assert 421 == connection.getresponse().status
+        connection.close()
 
 
 def test_an_unknown_service_is_not_served(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_failing_disk_refuses_and_goes_on_by_itself(tmp_path: Path) -> None:
 def test_nobody_waits_for_a_writer_that_is_gone(tmp_path: Path) -> None:
     """After a fault that nobody foresaw everything is refused, what waits and what comes."""
     connect = partial(sqlite3.connect, tmp_path / "x", check_same_thread=False)
-    writer = Writer(connect(), connect, log=tmp_path / WAL, max_waiting_bytes=1)
+    writer = Writer(connect(), connect, check=lambda: None, log=tmp_path / WAL, max_waiting_bytes=1)
     held, go_on = threading.Event(), threading.Event()
 
     def fail(_: sqlite3.Connection) -> None:
@@ -206,6 +206,24 @@ def test_nobody_waits_for_a_writer_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as refused:
         writer.put(lambda _: None)
     assert Refusal.STORE_FAILED is refused.value.reason
+
+
+def test_a_database_that_was_moved_away_takes_nothing(tmp_path: Path) -> None:
+    """Nor does another in its place; put back, it goes on."""
+    folder, away = tmp_path / "data", tmp_path / "away"
+    store = Store(folder)
+    assert refusal(store, _KIB) is None
+    folder.rename(away)
+    assert Refusal.STORE_FAILED is refusal(store, _KIB)
+    other = Store(folder)
+    assert Refusal.STORE_FAILED is refusal(store, _KIB)
+    assert [] == rows_of(other)
+    other.close()
+    shutil.rmtree(folder)
+    away.rename(folder)
+    assert refusal(store, _KIB) is None
+    assert 2 == len(rows_of(store))
+    store.close()
 
 
 # --- folders that cannot be used --------------------------------------------------------------------------

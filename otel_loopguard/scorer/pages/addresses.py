@@ -31,6 +31,8 @@ _STEPS: Final = 60
 _BEFORE: Final = re.compile(r"(?P<judged_ns>[0-9]{1,19})~(?P<run_id>.*)", re.ASCII | re.DOTALL)
 _NAMES: Final = ("service", "release", "tool", "agent")
 _MAX_NUMBER_CHARS: Final = 9
+_TOO_LATE_NS: Final = 2**63
+"""Times are kept in 64 bits: to the year 2262."""
 
 
 class AddressError(LoopGuardError):
@@ -87,17 +89,20 @@ def _since(text: str | None, now_ns: int) -> int | None:
     try:
         when = datetime.fromisoformat(text)
         when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-        return round(when.timestamp()) * _NS_PER_S
+        since_ns = round(when.timestamp()) * _NS_PER_S
     except (ValueError, OverflowError):
+        since_ns = _TOO_LATE_NS
+    if not -_TOO_LATE_NS < since_ns < _TOO_LATE_NS:
         message = "since must be like 30s, 15m, 24h or 7d, or a UTC time like 2026-01-31T12:00"
-        raise AddressError(message) from None
+        raise AddressError(message)
+    return since_ns
 
 
 def _before(text: str | None) -> Place | None:
     if not text:
         return None
     found = _BEFORE.fullmatch(text)
-    if found is None:
+    if found is None or int(found["judged_ns"]) >= _TOO_LATE_NS:
         message = "before must be as the link to older runs has it"
         raise AddressError(message)
     return (int(found["judged_ns"]), found["run_id"])

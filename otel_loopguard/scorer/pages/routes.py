@@ -7,7 +7,6 @@ readable for another origin: a strict content policy, and, where only this machi
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
@@ -17,6 +16,7 @@ import msgspec
 from aiohttp import web
 
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.scorer.access import is_local
 from otel_loopguard.scorer.filters import place
 from otel_loopguard.scorer.pages.addresses import AddressError, Query, read_number, read_query, read_run_path
 from otel_loopguard.scorer.pages.health import health_page
@@ -94,7 +94,7 @@ class _Pages:
         """Puts around an answer what holds for all."""
 
         async def answered(request: web.Request) -> web.StreamResponse:
-            if not (self._any_host or _is_local(request.host)):
+            if not (self._any_host or is_local(request.host)):
                 return web.Response(status=421, text="this host name is not served: use the address itself\n")
             try:
                 return await answer(request)
@@ -220,16 +220,3 @@ class _Pages:
 
 def _wants_json(request: web.Request) -> bool:
     return request.path.endswith(".json")
-
-
-def _is_local(host: str) -> bool:
-    """Tells whether HOST or HOST:PORT is an address, or this machine's own name for itself."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and not host.endswith("]") else host
-    name = name.strip("[]").rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -16,7 +16,7 @@ from otel_loopguard.policy import Policy
 from otel_loopguard.scorer import metrics
 from otel_loopguard.scorer.filters import Filters, Place
 from otel_loopguard.scorer.group_facts import GroupFacts, decode
-from otel_loopguard.scorer.judging import ALIAS_MARK, PART_MARK
+from otel_loopguard.scorer.judging import PART_MARK, named_runs
 from otel_loopguard.scorer.pages.remembering import Remembering
 from otel_loopguard.scorer.pages.source import Health
 from otel_loopguard.scorer.records import JudgedRun, Refusal, Totals
@@ -81,15 +81,7 @@ def find_run(kept: GroupFacts, run_id: str, policy: Policy) -> Run | None:
     Returns:
         None where it is not among what is kept: of a run that was cut by a limit, only the last part is.
     """
-    named: dict[str, Run] = {}
-    for run in assemble(kept.spans, policy):
-        own = kept.aliases.get(run.run_id, run.run_id)
-        if own in named:
-            own = f"{run.run_id}{ALIAS_MARK}{min(run.trace_ids)}"
-        while own in named:
-            own += ALIAS_MARK
-        named[own] = run
-    for own, run in named.items():
+    for own, run in named_runs(assemble(kept.spans, policy), kept.aliases).items():
         part = kept.sealed.get(own, 0) + 1
         if run_id == (own if part == 1 else f"{own}{PART_MARK}{part}"):
             return run

@@ -70,7 +70,18 @@ def test_since(text: str, since_ns: int) -> None:
     assert since_ns == read_query({"since": text}, NOW_NS).filters.since_ns
 
 
-@pytest.mark.parametrize("query", [{"since": "soon"}, {"outcome": "lop"}, {"before": "1"}, {"before": "x~y"}])
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"since": "soon"},
+        {"since": "9999-12-31"},
+        {"since": "1600-01-01"},
+        {"outcome": "lop"},
+        {"before": "1"},
+        {"before": "x~y"},
+        {"before": "9223372036854775808~y"},
+    ],
+)
 def test_what_cannot_be_read_is_refused(query: dict[str, str]) -> None:
     """A bad value has an error that names its field, and does not repeat the value."""
     (name, value), *_ = query.items()
