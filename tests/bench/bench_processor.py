@@ -27,7 +27,7 @@ from otel_loopguard.digest import Key
 from otel_loopguard.processor.span_processor import LoopGuardSpanProcessor
 
 SPANS: Final = 4_000
-ROUNDS: Final = 5
+ROUNDS: Final = int(os.environ.get("LOOPGUARD_BENCH_ROUNDS", "5"))
 LENGTHS: Final = (0, 10, 100, 4_000)
 """Calls of one agent in one trace; 0 for spans that are roots of traces of their own."""
 KEY: Final = Key(key_id="bench", secret=bytes(range(32)))
