@@ -15,8 +15,7 @@ MARK: Final = "<!-- generated from otel_loopguard/scorer/settings.py; change it 
 def table_text() -> str:
     """The table, in Markdown."""
     rows = [
-        f"| `--{one.name.replace('_', '-')}` | {one.shape} | {f'`{one.default}`' if one.default else 'none'} | {one.doc} |"
-        for one in SETTINGS
+        f"| `--{one.name.replace('_', '-')}` | {one.shape} | {_default(one.default)} | {one.doc} |" for one in SETTINGS
     ]
     return "\n".join(["| setting | value | default | meaning |", "| --- | --- | --- | --- |", *rows, ""])
 
@@ -28,6 +27,10 @@ def page_text(current: str) -> str:
         message = f"{PAGE.name} has lost the line {MARK}"
         raise SystemExit(message)
     return f"{head}{mark}\n\n{table_text()}"
+
+
+def _default(text: str) -> str:
+    return f"`{text}`" if text else "none"
 
 
 def main() -> None:

@@ -87,7 +87,10 @@ def test_what_cannot_be_is_refused(given: dict[str, str | None], said: str) -> N
 )
 def test_other_machines_are_served_where_it_is_safe_or_asked_for(given: dict[str, str | None]) -> None:
     """TLS with a token or client certificates, or on the owner's word."""
-    assert read_settings({**DATA, **given}, {})
+    settings = read_settings({**DATA, **given}, {})
+    assert [given[name] for name in given if name in ("http", "grpc")] == [
+        getattr(settings, name) for name in given if name in ("http", "grpc")
+    ]
 
 
 def test_loopback_addresses() -> None:
