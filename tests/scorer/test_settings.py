@@ -64,7 +64,7 @@ def test_a_number_is_a_number_within_bounds(value: str) -> None:
         ({**DATA, "http": "0.0.0.0:1", "tls_cert": "c", "tls_key": "k"}, "can be reached from other machines"),
         ({**DATA, "tls_key": "k"}, "go together"),
         ({**DATA, "tls_client_ca": "c"}, "needs --tls-cert"),
-        ({**DATA, "otlp_endpoint": "collector:4318"}, "must begin with http"),
+        ({**DATA, "otlp_endpoint": "collector:4318"}, "must be like http"),
         ({**DATA, "allow_remote": "yes"}, "true or false"),
         ({**DATA, "max_group_spans": "1000.5"}, "whole number"),
     ],
