@@ -83,8 +83,10 @@ class OwnAttributes(msgspec.Struct, kw_only=True):
 
         The producer saw the whole content; what is left on the span may be cut or removed.
         """
-        if not self.call:
-            return facts
+        return msgspec.structs.replace(facts, **self.changes()) if self.call else facts
+
+    def changes(self) -> dict[str, Value]:
+        """Returns what `over` puts over, by `CallFacts` field; a dict of the caller's own."""
         changes = dict(self.call)
         if "call_unknown" in changes:
             changes["call_digest"] = None  # they exclude each other: a stated reason outweighs a digest
@@ -101,7 +103,7 @@ class OwnAttributes(msgspec.Struct, kw_only=True):
             if changes["result_digest"] is None:
                 changes.setdefault("result_unknown", Unknown.NOT_CAPTURED)
             changes["signals"] = None
-        return msgspec.structs.replace(facts, **changes)
+        return changes
 
 
 ABSENT: Final = OwnAttributes()
@@ -117,24 +119,24 @@ def read_own(attributes: Mapping[str, Value]) -> OwnAttributes:
     Returns:
         An object with `present` False where there are none. Never raises.
     """
-    if PREFIX not in " ".join(attributes):  # the usual case, made quick: one search in place of one a name
-        return ABSENT
-    names = [name for name in attributes if name.startswith(PREFIX)]
-    if not names:
+    # One search in place of one a name, for the usual case in an application; what left it says its schema.
+    if attr.SCHEMA not in attributes and PREFIX not in " ".join(attributes):
         return ABSENT
     schema = attributes.get(attr.SCHEMA, SCHEMA_VERSION)
     if schema != SCHEMA_VERSION or isinstance(schema, bool):
         return OwnAttributes(malformed=True)  # another contract: nothing in it can be taken at this one's word
     own = OwnAttributes(present=True, call={})
     call = own.call
+    read = 0
     # A span of ours bears some twenty: each is looked up once, and checked by one call into C for most.
-    for name in names:
+    for name, value in attributes.items():
         known = _KNOWN.get(name)
         if known is None:
             continue
+        read += 1
         field, shape, is_call = known
         try:
-            checked = shape(attributes[name])
+            checked = shape(value)
         except TypeError:  # of another type than the shape is for, or without a hash
             checked = None
         if checked is None:
@@ -143,6 +145,8 @@ def read_own(attributes: Mapping[str, Value]) -> OwnAttributes:
             call[field] = checked
         else:
             setattr(own, field, checked)
+    if not read and not any(name.startswith(PREFIX) for name in attributes):
+        return ABSENT
     return own
 
 

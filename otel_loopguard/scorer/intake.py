@@ -127,15 +127,16 @@ class IntakeQueue:
         """Makes one row of facts of one trace."""
         names: dict[str, None] = {}
         ended = False
+        before: tuple[object, ...] = ()
         for span in facts:
             call = span.call
-            if (
-                span.run_id is not None
-                or span.conversation is not None
-                or span.links
-                or (call is not None and call.business_digest is not None)
-            ):
-                names.update(dict.fromkeys(joining_names(span, self._policy)))
+            written = None if call is None or call.business_digest is None else (call.tool, call.business_digest)
+            if span.run_id is not None or span.conversation is not None or span.links or written is not None:
+                # Most spans of a trace are joined by what the one before is.
+                by = (span.run_id, span.conversation, span.role, span.links, written)
+                if by != before:
+                    names.update(dict.fromkeys(joining_names(span, self._policy)))
+                    before = by
             if span.parent_id is None and span.end_ns is not None:
                 ended = True
         return Arrival(

@@ -1,0 +1,213 @@
+"""Prints what the real scorer costs: the command in a process of its own, driven over the loopback.
+
+Run: `python tests/bench/bench_serve.py`; 2 to 3 minutes. Requests of 512 spans over connections that are kept, each
+answered when its spans are on disk. CPU is that of the server's whole process, user and system, from the kernel; it is
+set against parsing the same bytes with protobuf's own types and reading what is wanted, in this process and in turn
+with it: a ratio of 1 is as many spans a CPU second. Only ratios are worth comparing. Goals: 0.8 for both streams; p99
+of an export under 50 ms at half of the load that saturates; under 150 MB a million open spans; a flat cost per span.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.bench.streams import SPANS, TRACE_SPANS, parse, renamed, request
+from tests.scorer.serving import Scorer
+
+_OPEN: Final = {"grace_s": "3600", "idle_s": "86400", "max_age_s": "604800", "verdict_file": ""}
+"""Nothing is judged while it is measured what receiving costs."""
+_JUDGED: Final = {"idle_s": "0.5", "grace_s": "0", "verdict_file": ""}
+_ROUNDS: Final = 5
+_CONNECTIONS: Final = 4
+_HEADERS: Final = {"Content-Type": "application/x-protobuf"}
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_SAMPLE: Final = 20_480
+"""Spans by which the cost at some size of the database is measured."""
+
+
+class Load:
+    """Requests of one stream, each with traces of its own.
+
+    Args:
+        scorer: that gets them.
+        stream: of `streams.STREAMS`.
+    """
+
+    def __init__(self, scorer: Scorer, stream: str) -> None:
+        self._scorer = scorer
+        self._body = request(stream).SerializeToString()
+        self._numbers = count(1)
+        self.bytes_a_span: Final = len(self._body) / SPANS
+
+    def bodies(self, spans: int) -> list[bytes]:
+        """The next requests, of so many spans together at least."""
+        return [renamed(self._body, next(self._numbers)) for _ in range(-(-spans // SPANS))]
+
+    def send(self, bodies: Sequence[bytes], *, every_s: float = 0.0) -> list[float]:
+        """Sends requests, one after the other on each connection.
+
+        Args:
+            bodies: what to send.
+            every_s: when each is due after the one before; 0: as soon as a connection is free.
+
+        Returns:
+            Seconds from when each was due, or begun, to its answer.
+        """
+        begun = time.perf_counter()
+        due: Iterator[tuple[float, bytes]] = iter([(begun + n * every_s, body) for n, body in enumerate(bodies)])
+        taken: list[float] = []
+        lock = threading.Lock()
+
+        def work() -> None:
+            host, _, port = self._scorer.http.rpartition(":")
+            connection = http.client.HTTPConnection(host, int(port))
+            while True:
+                with lock:
+                    at, body = next(due, (0.0, b""))
+                if not body:
+                    break
+                time.sleep(max(0.0, at - time.perf_counter()))
+                at = at if every_s else time.perf_counter()
+                connection.request("POST", "/v1/traces", body, _HEADERS)
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == http.HTTPStatus.OK, answer.status
+                taken.append(time.perf_counter() - at)
+            connection.close()
+
+        threads = [threading.Thread(target=work) for _ in range(_CONNECTIONS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(taken) == len(bodies)
+        return taken
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of a process so far, user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def rss_mb(pid: int) -> float:
+    """Memory of a process."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")) / 1024
+
+
+def parsed_us(bodies: Iterable[bytes]) -> float:
+    """CPU microseconds a span of parsing and reading, the best of these requests."""
+    best = 1e9
+    for body in bodies:
+        begun = time.thread_time()
+        parse(body)
+        best = min(best, time.thread_time() - begun)
+    return best / SPANS * 1e6
+
+
+def received(folder: Path, stream: str, spans: int) -> None:
+    """Receiving alone: the ratio, and how long an export takes at half of the load."""
+    with Scorer(folder / stream, **_OPEN) as scorer:
+        load = Load(scorer, stream)
+        load.send(load.bodies(4096))
+        costs, ratios, walls = [], [], []
+        for _ in range(_ROUNDS):
+            bodies = load.bodies(spans)
+            base = parsed_us(bodies[:20])
+            cpu, wall = cpu_s(scorer.pid), time.perf_counter()
+            load.send(bodies)
+            walls.append((time.perf_counter() - wall) / len(bodies))
+            costs.append((cpu_s(scorer.pid) - cpu) / len(bodies) / SPANS * 1e6)
+            ratios.append(base / costs[-1])
+        print(
+            f"{stream}: ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}); "
+            f"{statistics.median(costs):.1f} us of CPU a span of {load.bytes_a_span:.0f} bytes, received and on disk; "
+            f"{SPANS / statistics.median(walls):,.0f} spans/s over {_CONNECTIONS} connections"
+        )
+        taken = sorted(load.send(load.bodies(spans), every_s=2 * statistics.median(walls)))
+        told = ", ".join(f"p{part} {taken[len(taken) * part // 100] * 1e3:.1f} ms" for part in (50, 99))
+        print(f"{stream}: an export at half of that load: {told}, of {len(taken)}")
+
+
+def opened(folder: Path, spans: int) -> None:
+    """What a million open spans would take, scaled from fewer."""
+    with Scorer(folder / "open", **_OPEN) as scorer:
+        load = Load(scorer, "tool")
+        idle = rss_mb(scorer.pid)
+        load.send(load.bodies(spans // 2))
+        half = rss_mb(scorer.pid)
+        load.send(load.bodies(spans // 2))
+        full = rss_mb(scorer.pid)
+        print(
+            f"memory: {idle:.0f} MB idle, {full - idle:.0f} MB more with {spans:,} spans open, {TRACE_SPANS} a trace; "
+            f"scaled to a million: {(full - half) * 2e6 / spans:.0f} MB by the second half of them, after which caches "
+            f"are full; {(full - idle) * 1e6 / spans:.0f} MB by all of them"
+        )
+
+
+def stored(folder: Path, sizes: Sequence[int]) -> None:
+    """Cost of a span, received and judged, with so many judged spans in the database."""
+    with Scorer(folder / "stored", **_JUDGED) as scorer:
+        load = Load(scorer, "tool")
+        held = 0
+        first = 0.0
+        for size in sizes:
+            bodies = load.bodies(size - held - _SAMPLE // 2) if size - held > _SAMPLE else []
+            load.send(bodies)
+            scorer.settled()
+            sample = load.bodies(_SAMPLE)
+            base = parsed_us(sample)
+            cpu = cpu_s(scorer.pid)
+            load.send(sample)
+            scorer.settled()
+            cost = (cpu_s(scorer.pid) - cpu) / len(sample) / SPANS * 1e6
+            held += (len(bodies) + len(sample)) * SPANS
+            first = first or cost / base
+            print(
+                f"stored: about {size:,} spans: {cost:.1f} us of CPU a span until its run is judged, "
+                f"{base / cost:.2f} of parsing; {cost / base / first:.2f} times as much as first"
+            )
+
+
+def main() -> None:
+    """Prints all measurements."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spans", type=int, default=51_200, help="spans of one round")
+    parser.add_argument("--open", type=int, default=200_000, help="open spans that memory is measured with")
+    parser.add_argument("--stored", type=int, default=100_000, help="judged spans at most, from 10,000 on by tens")
+    parser.add_argument("--only", choices=("tool", "mixed", "open", "stored"), help="one part of it")
+    parser.add_argument("--folder", type=Path, help="where; a folder for temporary files otherwise")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="bench-serve-", dir=options.folder))
+    sizes = [10**power for power in range(4, 8) if 10**power <= options.stored]
+    try:
+        for part in (options.only,) if options.only else ("tool", "mixed", "open", "stored"):
+            place = folder / part
+            place.mkdir()
+            if part == "open":
+                opened(place, options.open)
+            elif part == "stored":
+                stored(place, sizes)
+            else:
+                received(place, part, options.spans)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
