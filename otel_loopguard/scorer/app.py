@@ -38,6 +38,7 @@ from otel_loopguard.scorer.outputs import Outlet, Repeating, Sink, VerdictFile
 from otel_loopguard.scorer.pages.routes import add_routes
 from otel_loopguard.scorer.pages.store_source import StoreSource
 from otel_loopguard.scorer.posting import Poster, read_headers
+from otel_loopguard.scorer.quiet import LoopFaults
 from otel_loopguard.scorer.rate import Rate
 from otel_loopguard.scorer.receiving import Limits, Receiver
 from otel_loopguard.scorer.settings import ScorerSettings, is_loopback
@@ -93,7 +94,7 @@ class Scorer:
                 policy,
                 Keyring(key),
                 learn=self._judge.learn,
-                open_spans=self._judge.open_spans,
+                load=self._judge.load,
                 raw=settings.raw,
                 clock=clock,
             )
@@ -260,6 +261,7 @@ async def _serve(settings: ScorerSettings, environ: Mapping[str, str], say: Say)
     scorer = Scorer(settings, environ)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(LoopFaults())
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     served = await scorer.start()

@@ -137,6 +137,11 @@ class OpenGroups:
         self.groups = 0
         """How many groups there are; may be read from any thread."""
 
+    @property
+    def names(self) -> int:
+        """How many names join traces; may be asked from any thread."""
+        return len(self._named)
+
     def add(self, pending: Pending) -> None:
         """Takes note of one arrival that was kept. The order of arrivals makes no difference."""
         trace = self._traces.get(pending.trace_id)

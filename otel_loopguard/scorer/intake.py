@@ -25,8 +25,9 @@ from otel_loopguard.scorer.groups import joining_names
 from otel_loopguard.scorer.records import Arrival, Pending, Refusal, RefusedError
 from otel_loopguard.scorer.settings import Raw
 
-MAX_OPEN_SPANS: Final = 2_000_000
-"""Spans that may wait to be judged: past it senders are asked to come again later. Some 100 bytes of memory each."""
+MAX_LOAD: Final = 2_000_000
+"""Spans, and names that join them, that may wait to be judged: past it senders are asked to come again later. A span
+takes some 100 bytes of memory, a name some 250."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -46,9 +47,9 @@ class IntakeQueue:
         policy: the owner's policy.
         keyring: its environment's digester digests what still holds content: equal calls match across traces.
         learn: takes what was kept, in the order of the store's commits; called from the store's thread.
-        open_spans: how many spans wait to be judged.
+        load: how many spans and names wait to be judged.
         raw: what is done with tool spans that still hold content.
-        max_open_spans: how many may.
+        max_load: how many may.
         clock: Unix time in nanoseconds.
 
     Thread safety: any thread may call any method.
@@ -61,16 +62,16 @@ class IntakeQueue:
         keyring: Keyring,
         *,
         learn: Callable[[Sequence[Pending]], None],
-        open_spans: Callable[[], int] = lambda: 0,
+        load: Callable[[], int] = lambda: 0,
         raw: Raw = Raw.DIGEST,
-        max_open_spans: int = MAX_OPEN_SPANS,
+        max_load: int = MAX_LOAD,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._store, self._policy = store, policy
         self._reader = FactsReader(policy, lambda _: keyring.environment(), sketches=False)
-        self._learn, self._open_spans = learn, open_spans
+        self._learn, self._load = learn, load
         self._refuses_raw = raw is Raw.REFUSE
-        self._max_open = max_open_spans
+        self._max_load = max_load
         self._clock = clock
         self._stopping = threading.Event()
 
@@ -78,7 +79,7 @@ class IntakeQueue:
         """Digests the spans and keeps them; see `records.Intake`."""
         if self._stopping.is_set():
             raise RefusedError(Refusal.STOPPING)
-        if self._open_spans() >= self._max_open:
+        if self._load() >= self._max_load:
             raise RefusedError(Refusal.BUSY, retry_after_s=5.0)
         arrivals, rejected = self.digest(spans)
         done: Future[Mapping[str, int]] = Future()

@@ -140,7 +140,7 @@ class Judge:
         settled: told of each settlement that is on disk, in this thread.
         clock: Unix time in nanoseconds.
 
-    Thread safety: `learn`, `open_spans`, `open_groups`, `lag_s` and `stop` may be called from any thread; everything
+    Thread safety: `learn`, `open_spans`, `load`, `open_groups`, `lag_s` and `stop` may be called from any thread; everything
     else from the one that judges.
     """
 
@@ -198,6 +198,10 @@ class Judge:
         """How many spans are kept and not yet settled."""
         settled = self._settled_spans  # first: what is learned meanwhile is one too many at most
         return self._learned - settled
+
+    def load(self) -> int:
+        """What memory is held for: spans, and names that join their traces, of which one span may have any number."""
+        return self.open_spans() + self._groups.names
 
     def open_groups(self) -> int:
         """In how many groups they are."""

@@ -57,7 +57,7 @@ class Scoring:
             self.policy,
             Keyring(KEY),
             learn=self.judge.learn,
-            open_spans=self.judge.open_spans,
+            load=self.judge.load,
             clock=self.clock,
             **intake,
         )

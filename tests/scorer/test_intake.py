@@ -59,7 +59,7 @@ class Queue:
             fields.pop("policy", DEFAULT),
             Keyring(KEY),
             learn=self.learnt.extend,
-            open_spans=lambda: self.open,
+            load=lambda: self.open,
             clock=Clock(),
             **fields,
         )
@@ -195,7 +195,7 @@ def test_what_the_store_cannot_keep_is_no_success() -> None:
 def test_an_intake_that_stops_or_is_full_refuses() -> None:
     """Both may be tried again."""
     store = MemoryStore()
-    queue = Queue(store, max_open_spans=10)
+    queue = Queue(store, max_load=10)
     queue.open = 10
     with pytest.raises(RefusedError) as refused:
         queue.queue.submit([tool_span("a")])

@@ -451,6 +451,17 @@ def test_a_large_group_of_many_traces_rests_as_well() -> None:
     assert 1 == scoring.judge.settle_due()
 
 
+def test_names_that_join_traces_count_as_load() -> None:
+    """One span can bear as many links as fit a request: memory is held for each until it is judged."""
+    scoring = Scoring(DEFAULT)
+    links = tuple((f"{n:032x}", "1" * 16) for n in range(1000, 1499))
+    scoring.take([tool("a", 0, 1, trace_id=TRACE, links=links)])
+    scoring.judge.settle_due()
+    assert (1, 500) == (scoring.judge.open_spans(), scoring.judge.load())
+    scoring.judge_all()
+    assert (0, 0) == (scoring.judge.open_spans(), scoring.judge.load())
+
+
 # --- faults and endings -------------------------------------------------------------------------------------------
 
 

@@ -126,7 +126,7 @@ def test_threads_that_send_while_one_judges_lose_nothing(tmp_path: Path) -> None
     totals = Accumulated(store.totals(), now_ns=time.time_ns(), wait_ns=0)
     limits = Limits(grace_ns=10**6, idle_ns=10**7, max_age_ns=10**8)
     judge = Judge(store, POLICY, limits=limits, counts=totals)
-    intake = IntakeQueue(store, POLICY, Keyring(KEY), learn=judge.learn, open_spans=judge.open_spans)
+    intake = IntakeQueue(store, POLICY, Keyring(KEY), learn=judge.learn, load=judge.load)
     judging = threading.Thread(target=judge.run)
 
     def send(seed: int) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import os
 import random
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -30,7 +32,7 @@ from tests.processor.canaries import CANARY
 from tests.processor.setups import read_back, send
 from tests.replaying import replay_items
 from tests.scorer.exported_runs import made_runs
-from tests.scorer.serving import KEY_HEX, PATIENCE_S, ROOT, Scorer, told
+from tests.scorer.serving import KEY_HEX, PATIENCE_S, ROOT, Scorer, told, wait_for
 
 POLICY: Final = policies.default()
 NAMES: Final = captures.names("main")
@@ -250,6 +252,23 @@ def test_a_web_site_that_has_its_name_point_here_reads_no_metrics(tmp_path: Path
         connection.request("GET", "/metrics", headers={"Host": "evil.example"})
         assert 421 == connection.getresponse().status
         connection.close()
+
+
+def test_a_flood_of_connections_does_not_flood_the_log(tmp_path: Path) -> None:
+    """A process that can open no more files says so once, and goes on when they are closed."""
+    body = encode_spans(left(NAMES[:1])[0]).SerializeToString()
+    with Scorer(tmp_path) as scorer:
+        resource.prlimit(scorer.pid, resource.RLIMIT_NOFILE, (100, 100))
+        host, _, port = scorer.http.rpartition(":")
+        flood = [socket.create_connection((host, int(port)), timeout=PATIENCE_S) for _ in range(150)]
+        wait_for(lambda: "Too many open files" in scorer.log, "the process is out of files")
+        for connection in flood:
+            connection.close()
+        assert 200 == scorer.post(body)
+        scorer.settled()
+        assert 0 == scorer.stop()
+    assert 1 == scorer.log.count("the event loop met a fault: Too many open files")
+    assert "Traceback" not in scorer.log
 
 
 def test_an_unknown_service_is_not_served(tmp_path: Path) -> None:
