@@ -140,8 +140,8 @@ class Judge:
         settled: told of each settlement that is on disk, in this thread.
         clock: Unix time in nanoseconds.
 
-    Thread safety: `learn`, `open_spans`, `load`, `open_groups`, `lag_s` and `stop` may be called from any thread; everything
-    else from the one that judges.
+    Thread safety: `learn`, `open_spans`, `load`, `open_groups`, `lag_s` and `stop` may be called from any thread;
+    everything else from the one that judges.
     """
 
     def __init__(
