@@ -76,7 +76,7 @@ class Replay:
             raise ValueError(message)
         self._policy = policy
         self._reader = FactsReader(policy, lambda _: digester)
-        self._grouper = Grouper(policy.scope)
+        self._grouper = Grouper(policy)
         self._held: dict[int, list[SpanFacts]] = {}
         """By the grouper's node."""
         self._held_spans = 0

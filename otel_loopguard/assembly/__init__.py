@@ -3,7 +3,7 @@
 Invariants: pure and order-free; the scorer and offline replay use this one implementation.
 """
 
-from otel_loopguard.assembly.grouping import Grouper
+from otel_loopguard.assembly.grouping import Grouper, global_write
 from otel_loopguard.assembly.runs import assemble
 
-__all__ = ["Grouper", "assemble"]
+__all__ = ["Grouper", "assemble", "global_write"]

@@ -13,7 +13,7 @@ import msgspec
 
 from otel_loopguard.facts import RECORD_TRACE
 from otel_loopguard.model import Role, SpanFacts, SpanKey
-from otel_loopguard.policy import Scope
+from otel_loopguard.policy import BusinessScope, Policy, Scope
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -23,14 +23,18 @@ RECORD_KEY_SEPARATOR: Final = "\x1f"
 class Grouper:
     """Joins what may belong to one run: traces that share a run id, a link, or a tool span's conversation.
 
-    A group may hold several runs, never part of one. Memory: one entry a trace, run id and conversation.
+    Runs that make the same write whose business key holds everywhere are joined, too, so that they are judged in the
+    order of their starts. A group may hold several runs, never part of one. Memory: one entry a trace, run id,
+    conversation and such key.
 
     Args:
-        scope: the policy's; under `conversation` every span's conversation joins, not only a tool span's.
+        policy: the owner's; under the scope `conversation` every span's conversation joins, not only a tool span's.
+            None: the scope `run`, and no such keys.
     """
 
-    def __init__(self, scope: Scope = Scope.RUN) -> None:
-        self._by_conversation = scope is Scope.CONVERSATION
+    def __init__(self, policy: Policy | None = None) -> None:
+        self._policy = policy
+        self._by_conversation = policy is not None and policy.scope is Scope.CONVERSATION
         self._parent: list[int] = []
         self._node_of: dict[str, int] = {}
 
@@ -41,6 +45,7 @@ class Grouper:
             for name, value in (("c", span.conversation), ("t", span.task)):
                 if value is not None:
                     self._join(node, self._node(f"{name}:{value}"))
+            self._join_writes(node, span)
             return node
         node = self._node(span.trace_id)
         if span.run_id is not None:
@@ -50,6 +55,7 @@ class Grouper:
         for trace_id, _ in span.links:
             if trace_id != span.trace_id:
                 self._join(node, self._node(trace_id))
+        self._join_writes(node, span)
         return node
 
     def group(self, node: int) -> int:
@@ -59,6 +65,11 @@ class Grouper:
             parent[node] = parent[parent[node]]
             node = parent[node]
         return node
+
+    def _join_writes(self, node: int, span: SpanFacts) -> None:
+        digest = None if self._policy is None else global_write(span, self._policy)
+        if digest is not None:
+            self._join(node, self._node(f"w:{digest}"))
 
     def _node(self, name: str) -> int:
         node = self._node_of.get(name)
@@ -71,6 +82,14 @@ class Grouper:
         one, other = self.group(one), self.group(other)
         if one != other:
             self._parent[max(one, other)] = min(one, other)
+
+
+def global_write(span: SpanFacts, policy: Policy) -> str | None:
+    """Returns the business digest of a call whose key holds everywhere; None for any other span."""
+    call = span.call
+    if call is None or call.business_digest is None:
+        return None
+    return call.business_digest if policy.contract(call.tool).business_scope is BusinessScope.GLOBAL else None
 
 
 class Versions(msgspec.Struct, frozen=True, gc=False):

@@ -14,9 +14,10 @@ from typing import Final
 
 import msgspec
 
+from otel_loopguard.assembly import global_write
 from otel_loopguard.detectors.recent import Recent
 from otel_loopguard.model import Role, SpanFacts
-from otel_loopguard.policy import BusinessScope, Policy, Scope
+from otel_loopguard.policy import Policy, Scope
 from otel_loopguard.scorer.records import Close, Pending
 from otel_loopguard.scorer.settings import ScorerSettings
 
@@ -48,19 +49,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def joining_names(facts: SpanFacts, policy: Policy) -> Iterator[str]:
-    """Gives what joins a span's trace to others, beside the trace id itself (see `assembly.Grouper`).
-
-    A write whose business key holds everywhere joins, too: `Replay` hands from group to group what was written.
-    """
+    """Gives what joins a span's trace to others, beside the trace id itself (see `assembly.Grouper`)."""
     if facts.run_id is not None:
         yield f"r:{facts.run_id}"
     if facts.conversation is not None and (facts.role is Role.TOOL or policy.scope is Scope.CONVERSATION):
         yield f"c:{facts.conversation}"
-    call = facts.call
-    if call is not None and call.business_digest is not None:
-        contract = policy.contract(call.tool)
-        if contract.business_scope is BusinessScope.GLOBAL:
-            yield f"w:{call.business_digest}"
+    digest = global_write(facts, policy)
+    if digest is not None:
+        yield f"w:{digest}"
     for trace_id, _ in facts.links:
         if trace_id != facts.trace_id:
             yield trace_id

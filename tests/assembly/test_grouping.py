@@ -56,6 +56,25 @@ def test_a_link_and_a_tool_spans_conversation_join_traces() -> None:
     assert len({grouper.group(node) for node in (one, two, three)}) == 1
 
 
+def test_a_write_whose_key_holds_everywhere_joins_runs() -> None:
+    """They are judged in the order of their starts; a key that holds for less joins nothing."""
+    owned = policy.load(
+        '{"version": 1, "policy": "p", "policy_version": "1", "tools": {'
+        '"pay": {"effect": "write", "business_key": ["order"], "business_scope": "global"}, '
+        '"note": {"effect": "write", "business_key": ["order"], "business_scope": "conversation"}}}'
+    )
+    grouper = Grouper(owned)
+
+    def written(name: str, trace_id: str, digest: str) -> int:
+        call = {"business_digest": digest * 32}
+        return grouper.add(tool("a", 0, 1, tool_name=name, trace_id=trace_id * 32, call=call))
+
+    nodes = [written("pay", "1", "b"), written("pay", "2", "b"), written("pay", "3", "c")]
+    nodes += [written("note", "4", "d"), written("note", "5", "d")]
+    groups = [grouper.group(node) for node in nodes]
+    assert (groups[0], 4) == (groups[1], len(set(groups)))
+
+
 def test_under_scope_conversation_agents_join_by_their_conversation() -> None:
     """Most frameworks put the id on the agent's span only."""
     spans = [

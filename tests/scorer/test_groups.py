@@ -185,7 +185,7 @@ def test_traces_are_joined_as_the_grouper_joins_them(
     spans: list[SpanFacts], scope: Scope, chance: random.Random, data: st.DataObject
 ) -> None:
     """The same partition under every scope, in whatever order and portions the spans come, put back or not."""
-    grouper = Grouper(scope)
+    grouper = Grouper(SCOPES[scope])
     nodes = [(span.trace_id, grouper.add(span)) for span in spans]
     expected: dict[int, set[str]] = {}
     for trace_id, node in nodes:

@@ -575,33 +575,64 @@ def test_policies_are_the_owners(tmp_path: Any) -> None:
     assert [RunOutcome.BUDGET_EXCEEDED] == [run.verdict.outcome for run in scoring.runs.values()]
 
 
+WRITES = policy.load(
+    '{"version": 1, "policy": "p", "policy_version": "1", "tools": {'
+    '"pay": {"effect": "write", "business_key": ["order"], "business_scope": "global"}, '
+    '"note": {"effect": "write", "business_key": ["order"], "business_scope": "conversation"}}}'
+)
+
+
+def write(trace_id: str, at: int, *, name: str = "pay", order: int = 7, conversation: str | None = None) -> Span:
+    """A write as an application without our part sends it."""
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name,
+        "gen_ai.tool.call.arguments": f'{{"order": {order}}}',
+        "gen_ai.tool.call.result": '{"state": "done"}',
+        **({} if conversation is None else {"gen_ai.conversation.id": conversation}),
+    }
+    start_ns = START_NS + at
+    return Span(
+        trace_id=trace_id, span_id=f"{at + 1:016x}", start_ns=start_ns, end_ns=start_ns + 1, attributes=attributes
+    )
+
+
 @pytest.mark.parametrize("together", [True, False])
 def test_a_write_that_another_trace_made_before_is_seen(*, together: bool) -> None:
     """A business key that holds everywhere brings the traces together, also where the first was judged long ago."""
-    owned = policy.load(
-        '{"version": 1, "policy": "p", "policy_version": "1", "tools": {"pay": {"effect": "write", '
-        '"business_key": ["order"], "business_scope": "global"}, "lookup": {"effect": "read"}}}'
-    )
-    attributes = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": "pay",
-        "gen_ai.tool.call.arguments": '{"order": 7}',
-        "gen_ai.tool.call.result": '{"state": "paid"}',
-    }
-    spans = [
-        Span(
-            trace_id=trace_id, span_id="1" * 16, start_ns=START_NS + at, end_ns=START_NS + at + 1, attributes=attributes
-        )
-        for at, trace_id in enumerate([TRACE, OTHER_TRACE])
-    ]
-    scoring = Scoring(owned)
+    spans = [write(TRACE, 0), write(OTHER_TRACE, 1)]
+    scoring = Scoring(WRITES)
     for one in spans:
         scoring.take([one])
         if not together:
             scoring.judge_all()
     scoring.judge_all()
-    assert replayed(spans, owned) == scoring.verdicts()
+    assert replayed(spans, WRITES) == scoring.verdicts()
     assert RunOutcome.DUPLICATE_WRITE in [verdict.outcome for verdict in scoring.verdicts()]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.builds(
+            write,
+            st.sampled_from([f"{number:032x}" for number in range(1, 5)]),
+            st.integers(0, 50),
+            name=st.sampled_from(["pay", "note"]),
+            order=st.integers(1, 2),
+            conversation=st.sampled_from([None, "c"]),
+        ),
+        min_size=1,
+        max_size=8,
+        unique_by=lambda span: span.span_id,
+    ),
+    deliveries,
+)
+def test_writes_are_the_same_as_replay_sees_them(spans: list[Span], delivery: Delivery) -> None:
+    """Whichever runs made them, in whichever groups, and however they come."""
+    scoring = Scoring(WRITES)
+    deliver(scoring, spans, delivery)
+    assert replayed(spans, WRITES) == scoring.verdicts()
 
 
 def test_a_thread_that_judges_ends_when_it_is_told_to() -> None:
