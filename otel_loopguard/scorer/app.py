@@ -26,6 +26,7 @@ from otel_loopguard.digest import Keyring
 from otel_loopguard.errors import LoopGuardError, ServeError
 from otel_loopguard.keys import EPHEMERAL_PREFIX, load_key
 from otel_loopguard.scorer.access import TlsFiles, Tokens, grpc_credentials, ssl_context
+from otel_loopguard.scorer.collecting import collect_seldom
 from otel_loopguard.scorer.exposition import negotiated, render
 from otel_loopguard.scorer.groups import Limits as GroupLimits
 from otel_loopguard.scorer.grpc_server import GrpcServer
@@ -258,9 +259,10 @@ def serve(settings: ScorerSettings, environ: Mapping[str, str], *, say: Say) -> 
 
 
 async def _serve(settings: ScorerSettings, environ: Mapping[str, str], say: Say) -> None:
+    loop = asyncio.get_running_loop()
+    collect_seldom(loop)
     scorer = Scorer(settings, environ)
     ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
     loop.set_exception_handler(LoopFaults())
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
