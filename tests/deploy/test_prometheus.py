@@ -15,6 +15,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -165,6 +166,8 @@ class Watching:
                 return found
         except urllib.error.HTTPError as error:
             with error:
+                if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+                    return []  # it answers that it is ready and still reads its own log, a moment longer
                 pytest.fail(f"Prometheus refuses {expr}: {error.read().decode()}")
 
     def answers(self, expr: str) -> bool:
