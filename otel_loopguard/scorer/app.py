@@ -120,7 +120,7 @@ class Scorer:
                 self._http = HttpServer(
                     self._receiver,
                     tokens=tokens,
-                    ready=self.is_well,
+                    ready=self._is_ready,
                     routes=[web.get(METRICS_PATH, self._metrics)],
                     tls=https,
                     any_host=any_host,
@@ -164,6 +164,10 @@ class Scorer:
     def is_well(self) -> bool:
         """Tells whether everything runs that should."""
         return self._started and self._judging.is_alive() and all(one.is_alive() for one in self._repeating)
+
+    def _is_ready(self) -> bool:
+        """Tells whether spans would be taken: the last commit did not fail; once a minute at least there is one."""
+        return self.is_well() and self._store.counts.trouble is None
 
     async def start(self) -> dict[str, str]:
         """Starts everything.

@@ -237,8 +237,10 @@ def test_a_folder_that_is_deleted_under_it_is_no_success(tmp_path: Path) -> None
     with Scorer(tmp_path) as scorer:
         assert 200 == scorer.post(body)
         scorer.settled()
+        assert "ready\n" == scorer.get("/readyz")
         shutil.rmtree(scorer.data)
         assert [503, 503] == [scorer.post(body), scorer.post(body)]
+        assert "not ready\n" == scorer.get("/readyz")
         assert 1 <= scorer.value("loopguard_failed_commits_total")
         assert "Health" in scorer.get("/health")
         assert 0 == scorer.stop()
