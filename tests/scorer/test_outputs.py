@@ -295,9 +295,11 @@ print(len(path.read_bytes().splitlines()))
 
 def _in_a_disk_of_its_own(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
     """Runs a script that is given the folder, where a small disk is mounted for it alone."""
+    # Root needs no user namespace, which cannot be had inside a changed root.
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
     mounted = f'mount -t tmpfs -o size=400k none {folder} && exec {sys.executable} -c "$1" {folder}'
     return subprocess.run(  # noqa: S603 - our own command
-        [shutil.which("unshare") or "false", "--map-root-user", "--mount", "sh", "-c", mounted, "sh", script],
+        [shutil.which("unshare") or "false", *user, "--mount", "sh", "-c", mounted, "sh", script],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
