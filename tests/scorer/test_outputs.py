@@ -297,9 +297,22 @@ def _in_a_disk_of_its_own(folder: Path, script: str) -> subprocess.CompletedProc
     """Runs a script that is given the folder, where a small disk is mounted for it alone."""
     # Root needs no user namespace, which cannot be had inside a changed root.
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
-    mounted = f'mount -t tmpfs -o size=400k none {folder} && exec {sys.executable} -c "$1" {folder}'
+    # Nor can what is mounted there be kept apart by `unshare` itself, and need not be: the root's own mounts are.
+    apart = "mount --make-rprivate / 2>/dev/null"
+    mounted = f'{apart}; mount -t tmpfs -o size=400k none {folder} && exec {sys.executable} -c "$1" {folder}'
     return subprocess.run(  # noqa: S603 - our own command
-        [shutil.which("unshare") or "false", *user, "--mount", "sh", "-c", mounted, "sh", script],
+        [
+            shutil.which("unshare") or "false",
+            *user,
+            "--mount",
+            "--propagation",
+            "unchanged",
+            "sh",
+            "-c",
+            mounted,
+            "sh",
+            script,
+        ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
