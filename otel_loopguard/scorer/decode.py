@@ -65,7 +65,7 @@ def decode(body: bytes, encoding: Encoding) -> Decoded:
     Raises:
         RefusedError: MALFORMED, it is no trace request; TOO_LARGE_UNPACKED, it has more parts than fit.
 
-    Cost: for protobuf, 6 us a span of 12 attributes.
+    Cost: for protobuf, some 1.7 times parsing with the generated types and reading six attributes (`bench_decode`).
     """
     items = _protobuf(body) if encoding is Encoding.PROTOBUF else _json(body)
     spans = [item for item in items if type(item) is Span]

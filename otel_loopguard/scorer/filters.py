@@ -1,6 +1,6 @@
-"""Which judged runs are wanted, and in what order: for the list of runs, in memory and in the database.
+"""Which judged runs are wanted, and in what order: as conditions of a query to the database.
 
-Invariants: pure; both ways let the same runs through. No value becomes part of a query's text.
+Invariants: pure; no value becomes part of a query's text.
 """
 
 from __future__ import annotations
@@ -28,19 +28,6 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     """The run's own."""
     since_ns: int | None = None
     """Judged at this Unix time or later."""
-
-
-def matches(run: JudgedRun, filters: Filters) -> bool:
-    """Tells whether a run is wanted."""
-    verdict = run.verdict
-    return (
-        filters.outcome in (None, verdict.outcome)
-        and filters.service in (None, verdict.service)
-        and filters.release in (None, verdict.release)
-        and filters.agent in (None, verdict.agent)
-        and (filters.tool is None or filters.tool in run.tools)
-        and (filters.since_ns is None or run.judged_ns >= filters.since_ns)
-    )
 
 
 def place(run: JudgedRun) -> Place:

@@ -17,7 +17,7 @@ from otel_loopguard.facts import FactsReader
 from otel_loopguard.model import CallRecord, Run, RunOutcome, Span, SpanFacts
 from otel_loopguard.policy import Policy
 from otel_loopguard.processor.received import attributes_of, received
-from otel_loopguard.scorer.filters import Filters, Place, matches, place
+from otel_loopguard.scorer.filters import Filters, Place, place
 from otel_loopguard.scorer.pages.source import Health
 from otel_loopguard.scorer.records import Close, JudgedRun
 from otel_loopguard.verdict import judge
@@ -27,6 +27,19 @@ NOW_NS = 1_790_000_000_000_000_000
 ROOT = Path(__file__).resolve().parent.parent.parent
 SPANS = ROOT / "fixtures/spans"
 DEMO_POLICY = policies.load(msgspec.json.encode(POLICY).decode(), source="the demo's policy")
+
+
+def matches(run: JudgedRun, filters: Filters) -> bool:
+    """Tells whether a run is wanted."""
+    verdict = run.verdict
+    return (
+        filters.outcome in (None, verdict.outcome)
+        and filters.service in (None, verdict.service)
+        and filters.release in (None, verdict.release)
+        and filters.agent in (None, verdict.agent)
+        and (filters.tool is None or filters.tool in run.tools)
+        and (filters.since_ns is None or run.judged_ns >= filters.since_ns)
+    )
 
 
 class MemorySource:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from otel_loopguard.digest import Keyring
 from otel_loopguard.model import RunOutcome, Span
 from otel_loopguard.scorer import metrics
-from otel_loopguard.scorer.filters import Filters, matches, place
+from otel_loopguard.scorer.filters import Filters, place
 from otel_loopguard.scorer.groups import Limits
 from otel_loopguard.scorer.intake import IntakeQueue
 from otel_loopguard.scorer.judge import Judge
@@ -25,7 +25,7 @@ from otel_loopguard.scorer.records import Close, JudgedRun, Settlement
 from otel_loopguard.scorer.store import Store
 from tests.replaying import KEY
 from tests.scorer.judged import judged
-from tests.scorer.pages.memory_source import DEMO_POLICY, NOW_NS, demo_spans
+from tests.scorer.pages.memory_source import DEMO_POLICY, NOW_NS, demo_spans, matches
 from tests.scorer.pages.serving import Client, serve
 
 S = 1_000_000_000
