@@ -1,7 +1,7 @@
 """Connections for reading, one for each thread that reads at the moment, and the database's faults in plain words.
 
-Invariants: a connection is used by one thread at a time and goes back clean, or is closed. Reading never waits for
-the writer, nor the writer for it.
+Invariants: a connection is used by one thread at a time and goes back clean, or is closed. Reading waits for the
+writer only while it empties the log, half a second at most, and the writer for nobody longer than that.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, LifoQueue
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -34,7 +35,12 @@ class Readers:
         self._file = file
         self._idle: LifoQueue[sqlite3.Connection] = LifoQueue()
         self._closed = False
+        self._gate = Lock()
         self._process = os.getpid()
+
+    def held_off(self) -> Lock:
+        """What to hold so that nobody begins to read meanwhile; who reads already goes on."""
+        return self._gate
 
     @contextmanager
     def one(self) -> Iterator[sqlite3.Connection]:
@@ -47,6 +53,8 @@ class Readers:
             message = "the store is closed, or belongs to another process"
             raise StoreError(message)
         with database_faults(self._file):
+            with self._gate:
+                pass
             try:
                 db = self._idle.get_nowait()
             except Empty:

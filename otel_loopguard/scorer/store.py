@@ -79,7 +79,12 @@ class Store(StoreReading):
             self._folder.close()
             raise
         self._writer = Writer(
-            db, connect, check=self._folder.check_there, log=folder / WAL, max_waiting_bytes=max_waiting_bytes
+            db,
+            connect,
+            check=self._folder.check_there,
+            log=folder / WAL,
+            empty_log=self._empty_log,
+            max_waiting_bytes=max_waiting_bytes,
         )
 
     @property
@@ -167,8 +172,13 @@ class Store(StoreReading):
         give_back = partial(retention.give_back, max_bytes=max_bytes)
         while self._writer.put(give_back, alone=True).result():
             pass
-        self._writer.put(empty_log, alone=True).result()  # only then does the file become smaller
+        self._writer.put(self._empty_log, alone=True).result()  # only then does the file become smaller
         return counts
+
+    def _empty_log(self, db: sqlite3.Connection) -> None:
+        """Empties the log while nobody begins to read: readers that relieve each other would never let it be empty."""
+        with self._readers.held_off():
+            empty_log(db)
 
     def close(self) -> None:
         """Commits what waits, and lets the folder go."""

@@ -21,7 +21,7 @@ import msgspec
 
 from otel_loopguard.errors import StoreError
 from otel_loopguard.scorer.records import Refusal, RefusedError
-from otel_loopguard.scorer.schema import LOG_BYTES, empty_log
+from otel_loopguard.scorer.schema import LOG_BYTES
 
 _T = TypeVar("_T")
 
@@ -68,6 +68,7 @@ class Writer:
         connect: makes another one after a fault of the disk.
         check: called before and after each commit; raises `StoreError` where what is written would be lost.
         log: the write-ahead log.
+        empty_log: copies it back and empties it, if nobody reads for long.
         max_waiting_bytes: sizes of works that may wait.
 
     Thread safety: any thread puts.
@@ -80,12 +81,13 @@ class Writer:
         *,
         check: Callable[[], None],
         log: Path,
+        empty_log: Callable[[sqlite3.Connection], None],
         max_waiting_bytes: int,
     ) -> None:
         self.counts = WriterCounts()
         self._db: sqlite3.Connection | None = db
         self._connect, self._check = connect, check
-        self._log = log
+        self._log, self._empty_log = log, empty_log
         self._log_limit = LOG_BYTES
         self._max_waiting = max_waiting_bytes
         self._queue: deque[_Work] = deque()
@@ -190,7 +192,7 @@ class Writer:
         try:
             if self._db is None or self._log.stat().st_size <= self._log_limit:
                 return
-            empty_log(self._db)
+            self._empty_log(self._db)
             # Somebody who reads for long, such as a backup, is not waited for with each commit.
             self._log_limit = max(LOG_BYTES, 2 * self._log.stat().st_size)
         except (sqlite3.Error, OSError) as error:

@@ -186,7 +186,9 @@ def test_a_failing_disk_refuses_and_goes_on_by_itself(tmp_path: Path) -> None:
 def test_nobody_waits_for_a_writer_that_is_gone(tmp_path: Path) -> None:
     """After a fault that nobody foresaw everything is refused, what waits and what comes."""
     connect = partial(sqlite3.connect, tmp_path / "x", check_same_thread=False)
-    writer = Writer(connect(), connect, check=lambda: None, log=tmp_path / WAL, max_waiting_bytes=1)
+    writer = Writer(
+        connect(), connect, check=lambda: None, log=tmp_path / WAL, empty_log=schema.empty_log, max_waiting_bytes=1
+    )
     held, go_on = threading.Event(), threading.Event()
 
     def fail(_: sqlite3.Connection) -> None:
