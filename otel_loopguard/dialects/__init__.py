@@ -99,17 +99,18 @@ def read(span: Span) -> Reading | None:
     if dialect is not None:
         return dialect(span)
     attributes = span.attributes
-    for key, dialect in BY_KEY:
-        if key in attributes:
-            reading = dialect(span)
-            if reading is not None:
-                return reading
+    if attributes:
+        for key, dialect in BY_KEY:
+            if key in attributes:
+                reading = dialect(span)
+                if reading is not None:
+                    return reading
     dialect = BY_SCOPE.get(span.scope)
     if dialect is not None:
         reading = dialect(span)
         if reading is not None:
             return reading
-    return genai.read(span)
+    return genai.read(span) if attributes else None
 
 
 TELLING_KEYS: Final = frozenset(

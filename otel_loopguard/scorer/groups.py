@@ -84,8 +84,8 @@ class _Group:
     def __init__(self) -> None:
         self.traces: list[_Trace] = []
         """Empty once the group is taken, or is part of another."""
-        self.names: set[str] | None = None
-        """What joins it but the ids of its own traces; None for none, as for most."""
+        self.names: list[str] | None = None
+        """What joins it but the ids of its own traces, each once; None for none."""
         self.spans = 0
         self.open = 0
         """Traces whose root has not ended."""
@@ -237,8 +237,9 @@ class OpenGroups:
             return self._join(group, other)
         self._named[name] = group
         if group.names is None:
-            group.names = set()
-        group.names.add(name)
+            group.names = [name]
+        else:
+            group.names.append(name)
         group.hold_ns = max(group.hold_ns, self._rests_until(name))
         return group
 
@@ -254,7 +255,10 @@ class OpenGroups:
         large.traces += small.traces
         if small.names:
             self._named.update(dict.fromkeys(small.names, large))
-            large.names = small.names if large.names is None else large.names | small.names
+            if large.names is None:
+                large.names = small.names
+            else:
+                large.names += small.names
         large.spans += small.spans
         large.open += small.open
         large.first_ns, large.last_ns = min(one.first_ns, other.first_ns), max(one.last_ns, other.last_ns)
@@ -306,7 +310,7 @@ class OpenGroups:
 
     def _take(self, group: _Group, now_ns: int) -> Due:
         traces = tuple(group.traces)
-        names = group.names or set()
+        names = group.names or []
         for trace in traces:
             del self._traces[trace.trace_id]
             if trace.ended:
@@ -318,7 +322,7 @@ class OpenGroups:
         self.groups -= 1
         due = Due(
             rows=tuple(sorted(row for trace in traces for row in trace.rows)),
-            names=frozenset(names.union(trace.trace_id for trace in traces)),
+            names=frozenset([*names, *[trace.trace_id for trace in traces]]),
             close=self._why(group, now_ns),
             received={trace.trace_id: trace.first_ns for trace in traces},
             spans=group.spans,

@@ -28,7 +28,7 @@ LOG_BYTES: Final = 4 * CHECKPOINT_PAGES * PAGE_BYTES
 """What the log may grow to where readers keep it from being used from its beginning again; then they are waited for."""
 _BUSY_MS: Final = 500
 WAY_ON: Final = "restore the folder from a backup, or move it away to begin with an empty one"
-_CACHE_KIB: Final = 32_768
+_CACHE_KIB: Final = 8_192
 _READER_CACHE_KIB: Final = 4_096
 _WAIT_S: Final = 10.0
 
