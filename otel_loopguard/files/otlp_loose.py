@@ -38,6 +38,8 @@ _SNAKE: Final = {
     "kvlist_value": "kvlistValue",
     "bytes_value": "bytesValue",
 }
+_HOLDERS: Final = frozenset({"resourceSpans", "scopeSpans"})
+"""Spelt both ways in one object, they hold the spans of both."""
 _SIGNALS: Final = frozenset(
     {"resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "resourceMetrics", "resource_metrics"}
 )
@@ -63,7 +65,12 @@ def read(value: dict[str, Any], report: Report) -> list[Item]:
 def _camel_names(value: Any) -> Any:
     """The same JSON with OTLP's snake_case names in camelCase. Attribute keys are values here, so stay as they are."""
     if isinstance(value, dict):
-        return {_SNAKE.get(name, name): _camel_names(entry) for name, entry in value.items()}
+        found: dict[str, Any] = {}
+        for name, entry in value.items():
+            camel = _SNAKE.get(name, name)
+            inner = _camel_names(entry)
+            found[camel] = _listed(found[camel]) + _listed(inner) if camel in found and camel in _HOLDERS else inner
+        return found
     if isinstance(value, list):
         return [_camel_names(entry) for entry in value]
     return value
@@ -82,12 +89,15 @@ def _read_group(group: dict[str, Any], items: list[Item], report: Report) -> Non
 
 def _objects(value: Any, items: list[Item], report: Report) -> list[dict[str, Any]]:
     """The objects of a list; everything else that stands there adds a reason to `items`."""
-    if value is None:
-        return []
-    entries = value if isinstance(value, list) else [value]
+    entries = _listed(value)
     found = [entry for entry in entries if isinstance(entry, dict)]
     items.extend(report(Reason.BAD_SPAN) for _ in range(len(entries) - len(found)))
     return found
+
+
+def _listed(value: Any) -> list[Any]:
+    """What should be a list, as one."""
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _read_span(span: dict[str, Any], scope: str, resource: dict[str, Value], report: Report) -> list[Item]:

@@ -295,6 +295,16 @@ def test_mixed_names_lose_nothing(outer: str, inner: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("names", [("resourceSpans", "resource_spans"), ("resource_spans", "resourceSpans")])
+def test_both_spellings_in_one_object_lose_nothing(names: tuple[str, str]) -> None:
+    """What stands under either name is read, in the order of the names; one of them may hold nothing."""
+    first, second = request(span()), request(span(spanId="2" * 16))
+    both = {name: one["resourceSpans"] for name, one in zip(names, (first, second), strict=True)}
+    assert [SPAN_ID, "2" * 16] == [item.span_id for item in read_spans(line(both))]
+    scoped = {"scopeSpans": [{"spans": [span()]}], "scope_spans": None}
+    assert [SPAN_ID] == [item.span_id for item in read_spans(line({"resourceSpans": [scoped]}))]
+
+
 def test_null_means_absent() -> None:
     """Null stands for an absent field everywhere, as in protobuf's JSON mapping."""
     bare = {"traceId": TRACE_ID, "spanId": SPAN_ID}
