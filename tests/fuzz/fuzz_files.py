@@ -6,8 +6,6 @@ records and protobuf messages; each is read under every format, packed or not.
 
 from __future__ import annotations
 
-import argparse
-import collections
 import copy
 import gzip
 import io
@@ -24,9 +22,9 @@ from otel_loopguard import files
 from otel_loopguard.files import Format, explain
 from otel_loopguard.model import BadInput, CallRecord, Span
 from tests.files.convert import to_protobuf
+from tests.fuzz.frame import damage, try_all
 
 _EXAMPLES: Final = Path(__file__).parents[2] / "otel_loopguard" / "examples"
-_MAX_BYTES: Final = 20_000
 _TOKENS: Final = (
     b"{", b"}", b"[", b"]", b'"', b",", b":", b"\\", b"\n", b"\r\n", b"\x00", b"\xff", b"null", b"true", b"1e999",
     b"NaN", b'"traceId"', b'"trace_id"', b'"resourceSpans"', b'"scope_spans"', b'"intValue"', b'"kvlistValue"', b"{}",
@@ -63,26 +61,6 @@ def _seeds() -> Sequence[bytes]:
     return [*short, calls, json.dumps(records, indent=1).encode(), *messages, *framed, b"".join(framed), *documents]
 
 
-def _damage(random_: random.Random, data: bytes) -> bytes:
-    """The same bytes with one to six changes."""
-    changed = bytearray(data[:_MAX_BYTES])
-    for _ in range(random_.randint(1, 6)):
-        place = random_.randrange(len(changed) + 1)
-        match random_.randrange(5):
-            case 0:
-                changed[place:place] = random_.choice(_TOKENS)
-            case 1:
-                del changed[place : place + random_.randint(1, 50)]
-            case 2 if place < len(changed):
-                changed[place] = random_.randrange(256)
-            case 3:
-                changed[place:place] = changed[place : place + random_.randint(1, 200)]
-            case _:
-                token = random_.choice(_TOKENS)
-                changed[place : place + len(token)] = token
-    return bytes(changed)
-
-
 def _reshape(random_: random.Random, line: bytes) -> bytes:
     """The same JSON with one to four values replaced, renamed or taken out."""
     root = json.loads(line)
@@ -108,39 +86,30 @@ def _makers(seeds: Sequence[bytes]) -> Sequence[Callable[[random.Random], bytes]
         lambda random_: _reshape(random_, random_.choice(lines)) + random_.choice(seeds),
         lambda random_: random_.randbytes(random_.randint(0, 300)),
         lambda random_: b"".join(random_.choices(_TOKENS, k=random_.randint(1, 60))),
-        lambda random_: _damage(random_, random_.choice(seeds)),
-        lambda random_: _damage(random_, random_.choice(seeds)) + random_.choice(seeds),
-        lambda random_: _damage(random_, gzip.compress(random_.choice(seeds), 1)),
+        lambda random_: damage(random_, random_.choice(seeds), _TOKENS),
+        lambda random_: damage(random_, random_.choice(seeds), _TOKENS) + random_.choice(seeds),
+        lambda random_: damage(random_, gzip.compress(random_.choice(seeds), 1), _TOKENS),
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Read `--count` made-up inputs; return 0, or raise what reading raised, with the input in hex."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(argv)
-    random_ = random.Random(options.seed)
+    """Read `--count` made-up inputs; return 0, or raise what reading raised."""
     makers = _makers(_seeds())
-    seen: collections.Counter[str] = collections.Counter()
-    for number in range(options.count):
+
+    def attempt(random_: random.Random, _number: int) -> list[str]:
         data = random_.choice(makers)(random_)
         fmt = random_.choice((Format.AUTO, Format.AUTO, Format.OTLP_JSON, Format.OTLP_PROTO, Format.CALLS))
-        try:
-            for item in files.read(io.BytesIO(data), name="fuzz", fmt=fmt):
-                if isinstance(item, BadInput):
-                    assert explain(item.reason) != item.reason, item.reason
-                    seen[item.reason.partition(":")[0]] += 1
-                else:
-                    assert isinstance(item, Span | CallRecord)
-                    seen[type(item).__name__] += 1
-        except BaseException:
-            print(f"failed on input {number} of seed {options.seed} under {fmt}: {data[:200].hex()}")
-            raise
-    for word, count in seen.most_common():
-        print(f"{count:9} {word}")
-    print(f"{options.count} inputs, nothing raised")
-    return 0
+        found = []
+        for item in files.read(io.BytesIO(data), name="fuzz", fmt=fmt):
+            if isinstance(item, BadInput):
+                assert explain(item.reason) != item.reason, item.reason
+                found.append(item.reason.partition(":")[0])
+            else:
+                assert isinstance(item, Span | CallRecord)
+                found.append(type(item).__name__)
+        return found
+
+    return try_all(__doc__, argv, attempt)
 
 
 if __name__ == "__main__":

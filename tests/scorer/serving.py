@@ -111,7 +111,11 @@ class Scorer:
         return code
 
     def post(self, body: bytes, *, path: str = "/v1/traces", **headers: str) -> int:
-        """Sends one request; returns the status of its answer.
+        """Sends one request; returns the status of its answer; see `answer`."""
+        return self.answer(body, path=path, **headers)[0]
+
+    def answer(self, body: bytes, *, path: str = "/v1/traces", **headers: str) -> tuple[int, bytes]:
+        """Sends one request; returns the status of its answer, and what it says.
 
         Raises:
             OSError: there was no answer.
@@ -122,8 +126,7 @@ class Scorer:
         try:
             connection.request("POST", path, body, {"Content-Type": "application/x-protobuf", **headers})
             response = connection.getresponse()
-            response.read()
-            return response.status
+            return response.status, response.read()
         finally:
             connection.close()
 
