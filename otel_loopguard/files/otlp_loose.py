@@ -67,7 +67,7 @@ def _camel_names(value: Any) -> Any:
     if isinstance(value, dict):
         found: dict[str, Any] = {}
         for name, entry in value.items():
-            camel = _SNAKE.get(name, name)
+            camel: str = _SNAKE.get(name, name)
             inner = _camel_names(entry)
             found[camel] = _listed(found[camel]) + _listed(inner) if camel in found and camel in _HOLDERS else inner
         return found
