@@ -67,7 +67,7 @@ def _camel_names(value: Any) -> Any:
     if isinstance(value, dict):
         found: dict[str, Any] = {}
         for name, entry in value.items():
-            camel: str = _SNAKE.get(name, name)
+            camel = _SNAKE[name] if name in _SNAKE else name  # noqa: SIM401 - the type of `name` is not known
             inner = _camel_names(entry)
             found[camel] = _listed(found[camel]) + _listed(inner) if camel in found and camel in _HOLDERS else inner
         return found
