@@ -1,8 +1,8 @@
 """The 59 cases from users' complaints, judged with their own policies.
 
 `waiting.json` lists what a later issue brings; a case of that list that starts to pass fails here, so that it
-is taken off the list. What a guard would decide is tested on its predictions; what a case expects of a live guard, of
-metrics or of replicas is listed there too.
+is taken off the list. What a guard would decide is tested on its predictions; what a case expects of a live guard or
+of replicas is listed there too. What it expects of metrics is asked of a running scorer (`test_served.py`).
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def problems_of(name: str) -> list[str]:
     guard = _against_guard(reports, expected.get("guard", {}))
     if guard:
         return guard
-    found = [problem for verdict in verdicts for problem in _against(verdict, expected)]
+    found = [problem for verdict in verdicts for problem in problems_with(verdict, expected)]
     # A case with several runs is as expected where one run shows what is expected and none a false alarm.
     if expected["verdict"] in ("no_loop", "duplicate_telemetry", "parallel_duplicate"):
         return found
-    return [] if any(not _against(verdict, expected) for verdict in verdicts) else found
+    return [] if any(not problems_with(verdict, expected) for verdict in verdicts) else found
 
 
 def _against_guard(reports: list[RunReport], expected: dict[str, Any]) -> list[str]:
@@ -85,7 +85,8 @@ def _against_guard(reports: list[RunReport], expected: dict[str, Any]) -> list[s
     return found
 
 
-def _against(verdict: Verdict, expected: dict[str, Any]) -> list[str]:
+def problems_with(verdict: Verdict, expected: dict[str, Any]) -> list[str]:
+    """What one verdict says otherwise than a case expects."""
     found = []
     outcomes = set(_OUTCOMES[expected["verdict"]])
     if expected.get("severity") == "warn" or expected.get("confidence") == "low":
