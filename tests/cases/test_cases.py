@@ -2,7 +2,8 @@
 
 `waiting.json` lists what a later issue brings; a case of that list that starts to pass fails here, so that it
 is taken off the list. What a guard would decide is tested on its predictions; what a case expects of a live guard or
-of replicas is listed there too. What it expects of metrics is asked of a running scorer (`test_served.py`).
+of replicas is listed there too. What it expects of metrics is asked of a running scorer
+(`tests/scorer/test_served_cases.py`).
 """
 
 from __future__ import annotations
