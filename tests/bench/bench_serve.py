@@ -21,16 +21,17 @@ import time
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench.streams import SPANS, TRACE_SPANS, parse, renamed, request
 from tests.scorer.serving import Scorer
 
-_OPEN: Final = {"grace_s": "3600", "idle_s": "86400", "max_age_s": "604800", "verdict_file": ""}
+OPEN: Final = {"grace_s": "3600", "idle_s": "86400", "max_age_s": "604800", "verdict_file": ""}
 """Nothing is judged while it is measured what receiving costs."""
-_JUDGED: Final = {"idle_s": "0.5", "grace_s": "0", "verdict_file": ""}
+JUDGED: Final = {"idle_s": "0.5", "grace_s": "0", "verdict_file": ""}
+"""All is judged as soon as it may be."""
 _ROUNDS: Final = 5
 _PARSED: Final = 20
 """Requests that are parsed for comparison in each round."""
@@ -45,16 +46,23 @@ _FILLED: Final = 500_000
 """Spans by which the database is filled, before they are waited for."""
 
 
+class Served(Protocol):
+    """Whatever takes OTLP/HTTP."""
+
+    http: str
+    """HOST:PORT."""
+
+
 class Load:
     """Requests of one stream, each with traces of its own.
 
     Args:
-        scorer: that gets them.
+        server: that gets them.
         stream: of `streams.STREAMS`.
     """
 
-    def __init__(self, scorer: Scorer, stream: str) -> None:
-        self._scorer = scorer
+    def __init__(self, server: Served, stream: str) -> None:
+        self._server = server
         self._body = request(stream).SerializeToString()
         self._numbers = count(1)
         self.late: list[float] = []
@@ -81,7 +89,7 @@ class Load:
         lock = threading.Lock()
 
         def work() -> None:
-            host, _, port = self._scorer.http.rpartition(":")
+            host, _, port = self._server.http.rpartition(":")
             connection = http.client.HTTPConnection(host, int(port))
             while True:
                 with lock:
@@ -142,7 +150,7 @@ def quantiles(taken: Sequence[float]) -> str:
 
 def received(folder: Path, stream: str, spans: int) -> None:
     """Receiving alone: the ratio, and how long an export takes at half of the load."""
-    with Scorer(folder / stream, **_OPEN) as scorer:
+    with Scorer(folder / stream, **OPEN) as scorer:
         load = Load(scorer, stream)
         load.send(spans // 10)
         costs, ratios, rates = [], [], []
@@ -168,7 +176,7 @@ def received(folder: Path, stream: str, spans: int) -> None:
 
 def opened(folder: Path, spans: int) -> None:
     """What a million open spans would take, scaled from fewer."""
-    with Scorer(folder / "open", **_OPEN) as scorer:
+    with Scorer(folder / "open", **OPEN) as scorer:
         load = Load(scorer, "tool")
         idle = rss_mb(scorer.pid)
         load.send(spans // 2)
@@ -184,7 +192,7 @@ def opened(folder: Path, spans: int) -> None:
 
 def stored(folder: Path, sizes: Sequence[int]) -> None:
     """Cost of a span, received and judged, with so many judged spans in the database."""
-    with Scorer(folder / "stored", **_JUDGED) as scorer:
+    with Scorer(folder / "stored", **JUDGED) as scorer:
         load = Load(scorer, "tool")
         held = 0
         first = 0.0

@@ -98,6 +98,12 @@ class Collector:
             )
         wait_until(self._is_ready, "the collector is up")
 
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """Ends it as a crash does."""
         self._end(signal.SIGKILL)
