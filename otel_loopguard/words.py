@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from otel_loopguard.digest import NAME_PREFIX
+from otel_loopguard.lint import Lint, LintCode
 from otel_loopguard.model import (
     Finding,
     Flag,
@@ -189,3 +191,61 @@ def unknown_sentence(verdict: Verdict) -> str | None:
     total = sum(verdict.unknown_calls.values())
     reasons = ", ".join(f"{UNKNOWNS[Unknown(word)]} {count}" for word, count in verdict.unknown_calls.items())
     return f"arguments not known for {total} of {counted(verdict.calls, 'call')}: {reasons}"
+
+
+LINTS: Final = {
+    LintCode.SIGNAL_ALWAYS_MOVES: (
+        "the rule `{rule}` said that it advanced at each of {moved} equal calls with nothing done between them, "
+        "{longest} in a row at most, and never that it did not"
+    ),
+    LintCode.SIGNAL_NEVER_FOUND: "`{rule}` had no value that it can use in any of {looked} results",
+    LintCode.SAME_FIELD_DIFFERS: (
+        "{repeats} equal calls with nothing done between them never gave an equal result; {alike} of the results "
+        "differ from the one before in {fields} and in nothing else"
+    ),
+    LintCode.RESULTS_NEVER_EQUAL: (
+        "{repeats} equal calls with nothing done between them never gave an equal result, and nothing is declared that "
+        "says what moves"
+    ),
+    LintCode.UNUSED_TOOL: "declared, and not called in these runs",
+}
+_ADVICE: Final = {
+    LintCode.SIGNAL_ALWAYS_MOVES: (
+        "If this is a time or a counter that moves whether or not anything happened, no repeat of this tool is ever "
+        "found: change `{key}` to a field that stands still when nothing happens, and put this one into "
+        "`ignore_result`. If each of these calls did get something done, leave it; of a poller, declare its `terminal` "
+        "states."
+    ),
+    LintCode.SIGNAL_NEVER_FOUND: (
+        "Compare the path of `{key}` with a result: it may be mistyped, its value of another type than the rule takes "
+        "(a number as text), or none of the states listed. Until then the rule decides nothing."
+    ),
+    LintCode.SAME_FIELD_DIFFERS: (
+        "If an id or a time, it hides repeats: `ignore_result: [{paths}]`. If it is what the tool is asked for, say "
+        "so: `progress`, or `polling` with its `state`."
+    ),
+    LintCode.RESULTS_NEVER_EQUAL: (
+        "If an id or a time in the results differs each time, it hides repeats: name it in `ignore_result`, or in "
+        "`ignore_result_regex` where results are text. If the tool is asked again because its answer moves on, say so: "
+        "`progress`, or `polling` with its `state`. `otel-loopguard lint` on files with content names the field."
+    ),
+    LintCode.UNUSED_TOOL: "A name that is spelled otherwise in the spans would look like this.",
+}
+_HIDDEN: Final = (
+    " A part that begins with `_n:` stands for a key that may be content and is not shown; look it up in a result."
+)
+
+
+def lint_sentence(lint: Lint) -> str:
+    """What was seen, with its counts."""
+    counts = {name: str(number) for name, number in lint.evidence.items()}
+    fields = " and ".join(f"`{safe(path)}`" for path in lint.fields)
+    return LINTS[lint.lint].format(**counts, rule=safe(lint.rule or ""), fields=fields)
+
+
+def lint_advice(lint: Lint) -> str:
+    """What it means, and what to write into the policy."""
+    hidden = [path for path in lint.fields if NAME_PREFIX in path]
+    paths = ", ".join(safe(path) if path.isidentifier() else f'"{safe(path)}"' for path in lint.fields)
+    said = _ADVICE[lint.lint].format(key=lint.key, paths=paths)
+    return said + _HIDDEN if hidden else said

@@ -73,6 +73,7 @@ FORMS = (
     ["replay", "--all-calls", "--no-progress"],
     ["audit"],
     ["audit", "--json"],
+    ["lint"],
 )
 
 

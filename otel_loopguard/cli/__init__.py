@@ -17,14 +17,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, NoReturn
 
-from otel_loopguard.cli import audit, demo, doctor, replay, serve
+from otel_loopguard.cli import audit, demo, doctor, lint, replay, serve
 from otel_loopguard.cli.exit_codes import ExitCode
 from otel_loopguard.cli.terminal import Printer
 from otel_loopguard.errors import LoopGuardError, SpillError
 from otel_loopguard.words import safe
 
 PROGRAM: Final = "otel-loopguard"
-COMMANDS: Final[dict[str, ModuleType]] = {module.NAME: module for module in (replay, audit, serve, doctor, demo)}
+COMMANDS: Final[dict[str, ModuleType]] = {module.NAME: module for module in (replay, audit, lint, serve, doctor, demo)}
 _DESCRIPTION: Final = "Finds out from OpenTelemetry spans that an AI agent is stuck repeating tool calls."
 
 

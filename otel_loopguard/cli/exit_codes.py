@@ -10,6 +10,7 @@ class ExitCode(IntEnum):
     """How a command ended."""
 
     DONE = 0
+    ADVICE = 1
     USAGE = 2
     PARTLY_READ = 3
     NOTHING_READ = 4
@@ -22,6 +23,7 @@ class ExitCode(IntEnum):
 
 MEANING: Final = {
     ExitCode.DONE: "all input was read, whatever was found in it; also when the reader of the output went away",
+    ExitCode.ADVICE: "of `lint --strict`: all input was read, and there is something to say of the policy",
     ExitCode.USAGE: "the command line, the policy file or the digest key cannot be used, or a part is not installed",
     ExitCode.PARTLY_READ: (
         "some input could not be read and the rest was judged; of `audit` also: a call lacks what judging needs"

@@ -1,4 +1,4 @@
-"""What `replay` and `audit` share: their input arguments, reading all sources, and telling what was not read.
+"""What `replay`, `audit` and `lint` share: their input arguments, reading all sources, and telling what was not read.
 
 Invariant: what could not be read is told by place and reason, never by content; a source that fails does not
 keep the others from being read.

@@ -14,7 +14,9 @@ import msgspec
 
 from otel_loopguard.assembly import assemble
 from otel_loopguard.detectors.writes import BusinessMemory
+from otel_loopguard.lint import evidence_of
 from otel_loopguard.model import Flag, Role, Run, SpanFacts, Verdict
+from otel_loopguard.observation import Observation
 from otel_loopguard.policy import Policy
 from otel_loopguard.scorer.group_facts import GroupFacts, cut
 from otel_loopguard.scorer.records import Close, JudgedRun
@@ -129,8 +131,8 @@ class _Judging:
         ended = _ended_traces(part.spans)
         for run in runs:
             limited = self._limited(run) if is_cut else run
-            verdict, _ = judge(limited, self._policy, memory=self._memory)
-            self._take(limited, verdict, final=full or ended.issuperset(verdict.trace_ids))
+            verdict, seen = judge(limited, self._policy, memory=self._memory)
+            self._take(limited, verdict, seen, final=full or ended.issuperset(verdict.trace_ids))
         if full:
             for run in runs:
                 self._sealed[run.run_id] = self._sealed.get(run.run_id, 0) + 1
@@ -173,7 +175,7 @@ class _Judging:
         run_id = run.run_id if part == 1 else f"{run.run_id}{PART_MARK}{part}"
         return msgspec.structs.replace(run, run_id=run_id, flags=run.flags | {Flag.RUN_LIMIT})
 
-    def _take(self, run: Run, verdict: Verdict, *, final: bool) -> None:
+    def _take(self, run: Run, verdict: Verdict, seen: Sequence[Observation], *, final: bool) -> None:
         self._found.add(verdict.run_id)
         before = self._before.get(verdict.run_id)
         circumstances = self._circumstances
@@ -191,6 +193,7 @@ class _Judging:
             spans=self._spans,
             tools=Counter(call.facts.tool for call in run.calls),
             labels=() if before is None else before.labels,
+            lint=evidence_of(run.calls, seen, self._policy),
         )
         self._pairs.append((before, after))
 

@@ -14,6 +14,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.lint import Evidence
 from otel_loopguard.model import Span, Verdict
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
@@ -126,7 +127,7 @@ class Close(StrEnum):
     """Spans came to runs that were judged before."""
 
 
-class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run as it is stored: its verdict and what the metrics were told of it."""
 
     run_id: str
@@ -142,6 +143,8 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Calls by tool."""
     labels: Labels = ()
     """What its metrics are counted under; `totals.Accumulated.plan` sets it."""
+    lint: Evidence = {}
+    """What it tells of the policy, by tool; of most runs nothing."""
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,10 +11,12 @@ from typing import Final
 
 import msgspec
 
+from otel_loopguard.lint import Evidence, Lint, LintCode, added, judge_evidence, unused_tools
 from otel_loopguard.model import Effect, Kind, Pattern, RunOutcome, Severity
 from otel_loopguard.policy import Policy, ToolContract
 from otel_loopguard.scorer.pages.addresses import Query, list_path
 from otel_loopguard.scorer.records import JudgedRun
+from otel_loopguard.words import lint_advice, lint_sentence
 
 SUMMED_RUNS: Final = 5000
 """Newest runs that are added up at most: reading them takes some tenths of a second."""
@@ -59,6 +61,21 @@ class ReleaseRow(msgspec.Struct, frozen=True, kw_only=True):
     last_judged_ns: int
 
 
+class LintRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece of advice to the owner of the policy."""
+
+    lint: LintCode
+    tool: str
+    path: str
+    """Of the list of runs that called it."""
+    rule: str | None
+    key: str | None
+    """Where the policy declares the rule."""
+    evidence: Mapping[str, int]
+    said: str
+    advice: str
+
+
 class SumsPage(msgspec.Struct, frozen=True, kw_only=True):
     """Tools or releases; the one that is not asked for is empty."""
 
@@ -71,6 +88,8 @@ class SumsPage(msgspec.Struct, frozen=True, kw_only=True):
     releases: tuple[ReleaseRow, ...] = ()
     unused: tuple[str, ...] = ()
     """Tools that the policy declares and no run called."""
+    lint: tuple[LintRow, ...] = ()
+    """Advice on the policy from the runs that were judged under it as it is, but for `unused`."""
 
 
 class _Sum(msgspec.Struct):
@@ -105,8 +124,11 @@ def tools_page(runs: Iterable[JudgedRun], query: Query, policy: Policy, *, more:
     """
     sums: dict[str, _Sum] = {}
     number = 0
+    evidence: Evidence = {}
     for run in runs:
         number += 1
+        if run.lint and run.verdict.policy == policy.label:
+            evidence = added(evidence, run.lint)
         for tool, calls in run.tools.items():
             one = sums.setdefault(tool, _Sum())
             one.runs += 1
@@ -138,7 +160,21 @@ def tools_page(runs: Iterable[JudgedRun], query: Query, policy: Policy, *, more:
             )
             for tool, one in sorted(sums.items(), key=lambda item: (-item[1].stuck, -item[1].calls, item[0]))
         ),
-        unused=tuple(sorted(set(policy.tools) - set(policy.noop_tools) - set(sums))),
+        unused=unused_tools(policy, sums),
+        lint=tuple([_lint_row(one, query) for one in judge_evidence(evidence, policy)]),
+    )
+
+
+def _lint_row(lint: Lint, query: Query) -> LintRow:
+    return LintRow(
+        lint=lint.lint,
+        tool=lint.tool,
+        path=list_path("/", {**query.given, "tool": lint.tool}),
+        rule=lint.rule,
+        key=lint.key,
+        evidence=lint.evidence,
+        said=lint_sentence(lint),
+        advice=lint_advice(lint),
     )
 
 

@@ -14,6 +14,7 @@ from otel_loopguard.assembly import assemble
 from otel_loopguard.demo.scenes import POLICY
 from otel_loopguard.demo.watch import watch
 from otel_loopguard.facts import FactsReader
+from otel_loopguard.lint import evidence_of
 from otel_loopguard.model import CallRecord, Run, RunOutcome, Span, SpanFacts
 from otel_loopguard.policy import Policy
 from otel_loopguard.processor.received import attributes_of, received
@@ -83,7 +84,7 @@ class MemorySource:
         group = tuple(facts)
         made: list[JudgedRun] = []
         for run in assemble(list(group), self.policy):
-            verdict, _ = judge(run, self.policy)
+            verdict, seen = judge(run, self.policy)
             made.append(
                 JudgedRun(
                     run_id=run.run_id,
@@ -93,6 +94,7 @@ class MemorySource:
                     backfill=False,
                     spans=len(group),
                     tools=Counter(call.facts.tool for call in run.calls),
+                    lint=evidence_of(run.calls, seen, self.policy),
                 )
             )
             self.kept[run.run_id] = made[-1]

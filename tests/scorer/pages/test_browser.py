@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from otel_loopguard.model import CallRecord
 from otel_loopguard.scorer.pages.render import LIT_FINDINGS
 from otel_loopguard.scorer.pages.timeline import COLOURS
+from tests.lint.linting import calls_of, spans_without_content
 from tests.scorer.pages.memory_source import NOW_NS, MemorySource, demo_source, demo_spans
 from tests.scorer.pages.serving import Server
 
@@ -282,6 +283,28 @@ def test_hostile_names_do_nothing(watched: Watched, source: MemorySource) -> Non
     page.wait_for_url("**/runs/**")
     assert "owned" not in page.title().replace(name, "")
     assert 0 == page.locator("main img").count()
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_lint_of_the_policy_is_read_below_the_tools(
+    browser: Browser, server: Server, source: MemorySource, size: dict[str, int]
+) -> None:
+    """Each piece of advice says what was seen and what to write, and leads to the runs of its tool."""
+    for number in range(2):
+        records = calls_of([{"rows": n} for n in range(9)], run_id=f"run-{number}", tool="get_export_status")
+        source.add(spans_without_content(records, source.policy))
+    watched = Watched(browser, server, viewport=size)
+    page = watched.go("/tools")
+    assert "Policy lint" == page.locator("#lint-title").text_content()
+    (said,) = _texts(page, ".lint li")
+    assert said.startswith("get_export_status: the rule `rows increases` said that it advanced at each of 16 ")
+    assert "change `progress` to a field" in said
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert [] == page.evaluate(CONTRAST)
+    _shot(page, f"tools-lint-{size['width']}")
+    page.locator(".lint a").click()
+    page.wait_for_url("**/?tool=get_export_status")
+    watched.close()
 
 
 # --- how it looks ------------------------------------------------------------------------------------------------

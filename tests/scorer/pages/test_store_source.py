@@ -22,7 +22,9 @@ from otel_loopguard.scorer.pages.addresses import run_path
 from otel_loopguard.scorer.pages.source import Health
 from otel_loopguard.scorer.pages.store_source import StoreSource, health_of
 from otel_loopguard.scorer.records import Close, JudgedRun, Settlement
+from otel_loopguard.scorer.settling import encode_json
 from otel_loopguard.scorer.store import Store
+from tests.lint.linting import calls_of, spans_without_content
 from tests.replaying import KEY
 from tests.scorer.judged import judged
 from tests.scorer.pages.memory_source import DEMO_POLICY, NOW_NS, demo_spans, matches
@@ -192,6 +194,30 @@ def test_the_pages_of_a_running_store(store: Store) -> None:
         releases["releases"][0]["runs"],
     )
     assert run["remark"] is None
+
+
+def test_what_lint_needs_is_kept_with_each_run(store: Store) -> None:
+    """Two runs whose signal is a clock are advice on the page; a row without evidence reads as it did before."""
+    for number in range(2):
+        records = calls_of([{"rows": n} for n in range(9)], run_id=f"run-{number}", tool="get_export_status")
+        _score(store, tuple(spans_without_content(records, DEMO_POLICY)), now_ns=NOW_NS + number * S)
+    _score(store, demo_spans()["refund"], now_ns=NOW_NS + 2 * S)
+    (refund,) = [run for run in _source(store).runs(Filters(), before=None, limit=9) if "issue_refund" in run.tools]
+    assert (b"lint" in encode_json(refund), {}) == (False, refund.lint)
+
+    async def use(client: Client) -> list[str]:
+        found = []
+        for path in ("/tools.json", "/tools"):
+            async with client.get(path) as answer:
+                found.append(await answer.text())
+        return found
+
+    told, page = serve(_source(store), use)
+    assert [("signal_always_moves", "get_export_status")] == [
+        (one["lint"], one["tool"]) for one in json.loads(told)["lint"]
+    ]
+    assert ["search_cases"] == json.loads(told)["unused"]
+    assert (1, 1, True) == (page.count("Policy lint"), page.count("rows increases"), "never that it did not" in page)
 
 
 # --- health -------------------------------------------------------------------------------------------------------

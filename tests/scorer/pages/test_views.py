@@ -7,6 +7,8 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from otel_loopguard import policy as policies
+from otel_loopguard.demo.scenes import POLICY
 from otel_loopguard.model import CallRecord, Kind, RunOutcome, Severity
 from otel_loopguard.scorer.filters import Filters, place
 from otel_loopguard.scorer.pages.addresses import read_query
@@ -17,6 +19,7 @@ from otel_loopguard.scorer.pages.sums import releases_page, tools_page
 from otel_loopguard.scorer.pages.timeline import COLOURS, PAGE_CALLS, CallView, RunPage, run_page
 from otel_loopguard.scorer.pages.views import PAGE_RUNS, runs_page
 from otel_loopguard.scorer.records import JudgedRun, Refusal
+from tests.lint.linting import calls_of, spans_without_content
 from tests.scorer.pages.memory_source import NOW_NS, MemorySource, demo_source, demo_spans, file_items
 
 NO_QUERY = read_query({}, NOW_NS)
@@ -294,6 +297,39 @@ def test_tools_that_are_declared_and_never_called_are_named() -> None:
     source = demo_source()
     page = tools_page(_runs(source)[:1], NO_QUERY, source.policy, more=False)
     assert {"get_export_status", "search_cases", "issue_refund"} <= set(page.unused)
+
+
+def _clock_runs(source: MemorySource, *, runs: int = 2) -> None:
+    """Runs whose declared signal is a clock, as spans without content."""
+    for number in range(runs):
+        records = calls_of([{"rows": n} for n in range(9)], run_id=f"run-{number}", tool="get_export_status")
+        source.add(spans_without_content(records, source.policy))
+
+
+def test_the_policy_is_linted_over_all_runs() -> None:
+    """Two runs together make a lint that one alone does not; it leads to the runs that called the tool."""
+    source = MemorySource()
+    _clock_runs(source)
+    runs = _runs(source)
+    assert () == tools_page(runs[:1], NO_QUERY, source.policy, more=False).lint
+    (row,) = tools_page(runs, NO_QUERY, source.policy, more=False).lint
+    assert ("signal_always_moves", "get_export_status", "rows increases", "progress", "/?tool=get_export_status") == (
+        row.lint.value,
+        row.tool,
+        row.rule,
+        row.key,
+        row.path,
+    )
+    assert {"moved": 16, "unchanged": 0, "runs": 2, "longest": 8} == row.evidence
+    assert ("the rule `rows increases` said", "If this is a time") == (row.said[:30], row.advice[:17])
+
+
+def test_runs_under_another_policy_say_nothing_of_this_one() -> None:
+    """Once the owner has changed the policy, the runs before it are no evidence any more."""
+    source = MemorySource()
+    _clock_runs(source)
+    now = policies.load(msgspec.json.encode({**POLICY, "policy_version": "2"}).decode(), source="made for the test")
+    assert () == tools_page(_runs(source), NO_QUERY, now, more=False).lint
 
 
 def test_releases_add_up() -> None:
