@@ -48,7 +48,7 @@ from otel_loopguard.scorer.metrics import (
     Metric,
     Source,
 )
-from otel_loopguard.scorer.records import JudgedRun, Labels, Series, Totals
+from otel_loopguard.scorer.records import JudgedRun, Labels, Series, Totals, only_copies_came
 from otel_loopguard.verdict import INCOMPLETE_FLAGS
 
 
@@ -76,8 +76,10 @@ def changes(before: JudgedRun | None, after: JudgedRun | None) -> dict[Series, f
     if first is None:
         return {}
     found: dict[Series, float] = {}
-    _add_outcome(found, before, after)
-    if after is not None:
+    told = not only_copies_came(before, after)
+    if told:
+        _add_outcome(found, before, after)
+    if told and after is not None:
         _add(found, VERDICTS, {"close": after.close})
         if before is None and not after.backfill and after.verdict.ended_ns is not None:
             _observe(found, LAG, {"close": after.close}, max(0, after.judged_ns - after.verdict.ended_ns) / 1e9)

@@ -23,7 +23,16 @@ from otel_loopguard.policy import Policy
 from otel_loopguard.scorer.group_facts import combined, decode, decode_arrival, encode
 from otel_loopguard.scorer.groups import NS_PER_S, Due, Limits, OpenGroups
 from otel_loopguard.scorer.judging import Circumstances, Judgement, Pairs, judge_group
-from otel_loopguard.scorer.records import JudgedRun, Pending, RefusedError, Series, Settlement, StoredGroup, Totals
+from otel_loopguard.scorer.records import (
+    JudgedRun,
+    Pending,
+    RefusedError,
+    Series,
+    Settlement,
+    StoredGroup,
+    Totals,
+    only_copies_came,
+)
 
 EVERY_S: Final = 0.1
 """How often it is asked which groups are due."""
@@ -286,6 +295,7 @@ class Judge:
     def _settlement(
         self, due: Due, stored: Sequence[StoredGroup], judgement: Judgement, plan: Planned, now_ns: int
     ) -> Settlement:
+        recounted = {after.run_id for before, after in judgement.pairs if after and only_copies_came(before, after)}
         return Settlement(
             group=self._store.next_group(),
             rows=due.rows,
@@ -293,7 +303,8 @@ class Judge:
             names=tuple(sorted(due.names.union(*(group.names for group in stored)))),
             facts=encode(judgement.kept),
             spans=judgement.spans,
-            runs=plan.runs,
+            runs=tuple([run for run in plan.runs if run.run_id not in recounted]),
+            recounted=tuple([run for run in plan.runs if run.run_id in recounted]),
             withdrawn=judgement.withdrawn,
             totals=plan.totals,
             forgotten=plan.forgotten,

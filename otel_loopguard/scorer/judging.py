@@ -77,9 +77,9 @@ def judge_group(
             its own while other spans of it bear none: the second run to come is then called by its trace, too.
 
     Returns:
-        The runs that are new or whose verdict changed. A copy of a span that was judged already changes nothing:
+        The runs that are new or whose verdict changed. A copy of a span that was judged already changes no verdict:
         `Verdict.duplicates` is left out when verdicts are compared, and so is the revision. `final` is not: that a run
-        has ended is news.
+        has ended is news. Where nothing but copies came, the run has their number and is otherwise as it was.
     """
     judging = _Judging(before, whole, policy, circumstances, is_taken)
     parts = _parts(whole, circumstances.max_spans)
@@ -182,6 +182,9 @@ class _Judging:
         revision = self._whole.withdrawn.get(verdict.run_id, 0) if before is None else before.verdict.revision
         verdict = msgspec.structs.replace(verdict, revision=revision + 1, final=final)
         if before is not None and not is_changed(before.verdict, verdict):
+            if before.verdict.duplicates != verdict.duplicates:
+                counted = msgspec.structs.replace(before.verdict, duplicates=verdict.duplicates)
+                self._pairs.append((before, msgspec.structs.replace(before, verdict=counted)))
             return
         late = before is not None and before.close not in _GOING_ON
         after = JudgedRun(

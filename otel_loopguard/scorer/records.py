@@ -147,6 +147,13 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it tells of the policy, by tool; of most runs nothing."""
 
 
+def only_copies_came(before: JudgedRun | None, after: JudgedRun | None) -> bool:
+    """Tells whether a run is as it was but for how many copies came of its spans: nobody is told of that."""
+    if before is None or after is None or before.verdict.revision != after.verdict.revision:
+        return False
+    return msgspec.structs.replace(before.verdict, duplicates=after.verdict.duplicates) == after.verdict
+
+
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """What judging one group changes on disk, in one transaction."""
 
@@ -163,6 +170,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     spans: int
     runs: tuple[JudgedRun, ...] = ()
     """Those that are new, or whose verdict changed."""
+    recounted: tuple[JudgedRun, ...] = ()
+    """Those of which only copies came: kept with their number, and told to nobody."""
     withdrawn: tuple[str, ...] = ()
     """Run ids that the merged groups had and this one has not."""
     totals: Totals = {}

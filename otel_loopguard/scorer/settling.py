@@ -34,6 +34,7 @@ _ADD_TOTAL: Final = (
 _PUT_RUN: Final = (
     "INSERT INTO run (run_id, grp, judged_ns, outcome, service, release, record) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
+_RECOUNT_RUN: Final = "UPDATE run SET record = ? WHERE run_id = ? AND grp = ?"
 _MOST: Final = 2**63
 
 
@@ -97,6 +98,9 @@ def settle(db: sqlite3.Connection, settlement: Settlement, packed: bytes) -> Non
     db.executemany("INSERT OR IGNORE INTO name (name, grp) VALUES (?, ?)", [(name, group) for name in settlement.names])
     for run in settlement.runs:
         _put_run(db, group, run)
+    for run in settlement.recounted:
+        changed = db.execute(_RECOUNT_RUN, (encode_json(run).decode(), run.run_id, group)).rowcount
+        _expect(1, changed, "a run whose copies it counts is not there")
     _add_totals(db, settlement.totals)
     forgotten = [(name, _labels_text(labels)) for name, labels in settlement.forgotten]
     db.executemany("DELETE FROM total WHERE name = ? AND labels = ?", forgotten)

@@ -110,6 +110,9 @@ class MemoryStore:
             stored = msgspec.json.decode(msgspec.json.encode(run), type=JudgedRun)
             self.runs[run.run_id] = (settlement.group, stored)
             self.outbox.append((run.run_id, run.verdict.revision))
+        for run in settlement.recounted:
+            assert self.runs[run.run_id][0] == settlement.group
+            self.runs[run.run_id] = (settlement.group, run)
         for names in (group.names for group in self.groups.values()):
             assert set(names).isdisjoint(settlement.names)
         self.groups[settlement.group] = settlement

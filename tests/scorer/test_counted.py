@@ -100,6 +100,9 @@ def test_cases_hold_on_disk(tmp_path: Path, name: str, calls: int, runs: int, be
     assert runs == scorer.total("loopguard_runs_total")
     assert calls == scorer.total("loopguard_tool_calls_total") - scorer.total("loopguard_retracted_tool_calls_total")
     assert (3 if name == "D18" else 0) == scorer.total("loopguard_runs_total", sampled="true")
+    duplicates = scorer.total("loopguard_duplicate_spans_total")
+    duplicates -= scorer.total("loopguard_retracted_duplicate_spans_total")
+    assert {"G02": 4, "G07": 4}.get(name, 0) == duplicates
     scorer.store.close()
 
 
@@ -148,8 +151,12 @@ def test_any_delivery_nets_to_the_same(
     assert rounded(of_runs) == rounded(
         {one: value for one, value in clean.counted.net().items() if "duplicate_spans" not in one[0]}
     )
-    scorer.store.close()
-    clean.store.close()
+    at_once = Scorer(tmp_path_factory.mktemp("once"), rules)
+    at_once.take(shuffled)
+    at_once.judge_all()
+    assert rounded(at_once.counted.net()) == rounded(scorer.counted.net())
+    for one in (scorer, clean, at_once):
+        one.store.close()
 
 
 def test_every_verdict_of_the_store_reaches_the_file(tmp_path: Path) -> None:

@@ -137,16 +137,32 @@ def told(scoring: Scoring) -> list[tuple[RunOutcome, int, Close]]:
     return [(run.verdict.outcome, run.verdict.revision, run.close) for run in scoring.runs.values()]
 
 
-def test_a_late_copy_revises_nothing() -> None:
+def test_a_late_copy_revises_nothing_and_is_counted() -> None:
     """Only how often a span came has changed."""
     scoring = Scoring(DEFAULT)
     spans = one_run(3)
+    counted = []
     for part in (spans, spans[1:], spans * 5):
         scoring.take(part)
         scoring.judge_all()
         scoring.clock.pass_s(100)
+        counted.append(scoring.runs[TRACE].verdict.duplicates.identical)
+    assert [0, 3, 3 + 5 * 4] == counted
     assert [(TRACE, 1)] == revisions(scoring)
     assert {} == scoring.store.rows
+
+
+def test_copies_that_come_with_news_revise_once() -> None:
+    """A span that is new and copies of others in one request."""
+    scoring = Scoring(DEFAULT)
+    spans = one_run(3)
+    for part in (spans[:3], spans):
+        scoring.take(part)
+        scoring.judge_all()
+        scoring.clock.pass_s(100)
+    assert [(RunOutcome.LOOP, 2, Close.LATE)] == told(scoring)
+    assert 3 == scoring.runs[TRACE].verdict.duplicates.identical
+    assert [(TRACE, 1), (TRACE, 2)] == revisions(scoring)
 
 
 def test_spans_that_come_while_a_group_is_judged_are_judged_later() -> None:

@@ -28,8 +28,6 @@ _ZERO_S: Final = 1_790_000_000
 """The cases' time 0."""
 _MOST_COPIES: Final = 7
 _A_REQUEST: Final = 3
-_WHOLE: Final = {"grace_s": "4", "idle_s": "4"}
-"""Long enough that all requests come before anything is judged: what comes later is not counted as a copy."""
 RUNS: Final = "loopguard_runs_total"
 
 
@@ -156,7 +154,7 @@ def test_every_expectation_of_metrics_is_looked_at() -> None:
 @pytest.mark.parametrize("name", DELIVERED)
 def test_metrics_of_a_case(tmp_path: Path, name: str) -> None:
     """Delivered as the case says."""
-    with served(name, tmp_path, **_WHOLE) as scorer:
+    with served(name, tmp_path) as scorer:
         for request in requests_of(name):
             post(scorer, request)
         assert_as_expected(scorer, name)
@@ -164,17 +162,14 @@ def test_metrics_of_a_case(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in DELIVERED if len(expected_of(name)["delivery"]) > 1])
 def test_metrics_of_a_case_with_kills_between(tmp_path: Path, name: str) -> None:
-    """Each delivery is judged, and the scorer killed, before the next: late spans revise, and count nothing twice.
-
-    Copies are counted among what is judged together: a copy of what was judged before changes nothing.
-    """
+    """Each delivery is judged, and the scorer killed, before the next: late spans revise, and count nothing twice."""
     with served(name, tmp_path) as scorer:
         for request in requests_of(name):
             post(scorer, request)
             scorer.settled()
             scorer.kill()
             scorer.start()
-        assert_as_expected(scorer, name, duplicates=0)
+        assert_as_expected(scorer, name)
 
 
 @pytest.mark.parametrize("name", DELIVERED)
@@ -183,7 +178,7 @@ def test_metrics_of_a_case_with_copies(tmp_path: Path, name: str) -> None:
     requests = requests_of(name)
     copied = copies_of(requests, random.Random(name))
     distinct = {(span["traceId"], span["spanId"]) for _, span in _spans(requests)}
-    with served(name, tmp_path, **_WHOLE) as scorer:
+    with served(name, tmp_path) as scorer:
         for request in copied:
             post(scorer, request)
         duplicates = len(_spans(copied)) - len(distinct)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from otel_loopguard.errors import StaleError, StoreError
-from otel_loopguard.model import RunOutcome, TerminationReason
+from otel_loopguard.model import Duplicates, RunOutcome, TerminationReason
 from otel_loopguard.scorer.filters import Filters
 from otel_loopguard.scorer.records import Arrival, Pending, Refusal, RefusedError
 from otel_loopguard.scorer.store import Store
@@ -365,6 +365,22 @@ def test_each_sink_gets_each_run_until_it_had_it(store: Store) -> None:
     assert ["c"] == [run.run_id for _, run in store.outbox("file", 9)]
     assert ["a", "b", "c"] == [run.run_id for _, run in store.outbox("otlp", 9)]
     assert (1, 3) == (store.backlog("file"), store.backlog("otlp"))
+
+
+def test_a_run_whose_copies_are_counted_is_not_sent_again(store: Store) -> None:
+    """It keeps its place in the outbox, past which a sink is; one that is not there makes the settlement fail."""
+    first = settled(store, (), "a")
+    store.settle(first).result()
+    ((position, run),) = store.outbox("file", 5)
+    store.sent("file", position)
+    verdict = msgspec.structs.replace(run.verdict, duplicates=Duplicates(identical=4))
+    counted = msgspec.structs.replace(run, verdict=verdict)
+    again = settled(store, (), names=first.names, merged=(first.group,), runs=(), recounted=(counted,))
+    store.settle(again).result()
+    assert (counted, [], 0) == (store.run("a"), list(store.outbox("file", 5)), store.backlog("file"))
+    with pytest.raises(StaleError):
+        store.settle(settled(store, (), merged=(again.group,), runs=(), recounted=(judged("b"),))).result()
+    assert [again.group] == [group.group for group in store.groups_with(again.names)]
 
 
 def test_a_revision_comes_again_and_what_is_withdrawn_does_not(store: Store) -> None:
