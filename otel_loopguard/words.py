@@ -227,10 +227,11 @@ _ADVICE: Final = {
     LintCode.RESULTS_NEVER_EQUAL: (
         "If an id or a time in the results differs each time, it hides repeats: name it in `ignore_result`, or in "
         "`ignore_result_regex` where results are text. If the tool is asked again because its answer moves on, say so: "
-        "`progress`, or `polling` with its `state`. `otel-loopguard lint` on files with content names the field."
+        "`progress`, or `polling` with its `state`. On files with content, `otel-loopguard lint` may name the field."
     ),
     LintCode.UNUSED_TOOL: "A name that is spelled otherwise in the spans would look like this.",
 }
+_LAST_PAGE: Final = " If every answer was the last page, leave it."
 _HIDDEN: Final = (
     " A part that begins with `_n:` stands for a key that may be content and is not shown; look it up in a result."
 )
@@ -248,4 +249,6 @@ def lint_advice(lint: Lint) -> str:
     hidden = [path for path in lint.fields if NAME_PREFIX in path]
     paths = ", ".join(safe(path) if path.isidentifier() else f'"{safe(path)}"' for path in lint.fields)
     said = _ADVICE[lint.lint].format(key=lint.key, paths=paths)
+    if lint.key == "pagination.cursor":
+        said += _LAST_PAGE
     return said + _HIDDEN if hidden else said

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard import words
+from otel_loopguard.lint import LintCode
 from otel_loopguard.model import Flag, Kind, RunOutcome, Severity, TerminationReason, Unknown, Verdict
 from tests.cli.runs_by_hand import call, finding
 
@@ -21,6 +22,7 @@ from tests.cli.runs_by_hand import call, finding
         (words.ENDINGS, TerminationReason),
         (words.FLAGS, Flag),
         (words.UNKNOWNS, Unknown),
+        (words.LINTS, LintCode),
     ],
 )
 def test_every_member_has_its_words(table: Mapping[Any, str], members: type[StrEnum]) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from otel_loopguard.cli import inputs
 from otel_loopguard.cli.exit_codes import ExitCode
 from otel_loopguard.cli.terminal import Printer
-from otel_loopguard.lint import Evidence, FieldReader, Lint, LintCode, added, evidence_of, judge_evidence
+from otel_loopguard.lint import Evidence, FieldReader, Lint, LintCode, evidence_of, judge_evidence, summed
 from otel_loopguard.policy import Policy
 from otel_loopguard.replay import Replay
 from otel_loopguard.words import counted, lint_advice, lint_sentence, safe
@@ -72,11 +72,14 @@ def run(options: argparse.Namespace) -> ExitCode:
 
 
 def _lints(replay: Replay, reader: FieldReader, policy: Policy) -> tuple[Lint, ...]:
-    evidence: Evidence = {}
     called: set[str] = set()
-    for report in replay.reports():
-        called.update([call.facts.tool for call in report.calls])
-        evidence = added(evidence, evidence_of(report.calls, report.observations, policy, fields=reader))
+
+    def of_runs() -> Iterator[Evidence]:
+        for report in replay.reports():
+            called.update([call.facts.tool for call in report.calls])
+            yield evidence_of(report.calls, report.observations, policy, fields=reader)
+
+    evidence = summed(of_runs())
     # Where nothing was called, nothing is known of what is not.
     return judge_evidence(evidence, policy, called=called or None)
 

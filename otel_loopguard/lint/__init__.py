@@ -7,7 +7,7 @@ any order of runs. Missing evidence is never a lint.
 from otel_loopguard.lint.advice import judge_evidence, unused_tools
 from otel_loopguard.lint.fields import FieldReader
 from otel_loopguard.lint.gathering import evidence_of
-from otel_loopguard.lint.records import Evidence, Lint, LintCode, ToolEvidence, added
+from otel_loopguard.lint.records import Evidence, Lint, LintCode, ToolEvidence, summed
 
 __all__ = [
     "Evidence",
@@ -15,8 +15,8 @@ __all__ = [
     "Lint",
     "LintCode",
     "ToolEvidence",
-    "added",
     "evidence_of",
     "judge_evidence",
+    "summed",
     "unused_tools",
 ]

@@ -107,7 +107,7 @@ def _hiding(fields: FieldEvidence | None, repeats: int) -> tuple[tuple[str, ...]
     They differ in every pair; in at least `REPEATS` pairs nothing else does, and something is equal. None of them is a
     state, which says more than that time has passed: that takes few values, or one of them again.
     """
-    if fields is None or fields.many or sum(fields.sets.values()) < repeats:
+    if fields is None or not fields.sets or sum(fields.sets.values()) < repeats:
         return (), 0
     always = frozenset.intersection(*map(frozenset, fields.sets))
     paths = tuple(sorted(always))

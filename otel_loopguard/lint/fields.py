@@ -86,8 +86,11 @@ class FieldReader:
 def may_hide_repeats(call: CallFacts, contract: ToolContract) -> bool:
     """Tells whether nothing but a differing result keeps a repeat of this call from being one.
 
-    A declared write's result does not count; of a poller, a pager or a tool with a rule its owner has said what moves.
+    A declared write's result does not count; of a poller, a pager or a tool with a rule its owner has said what moves,
+    and under another contract than this one that may be so.
     """
+    if call.contract is not None and call.contract != contract.digest8:
+        return False
     plain = call.pattern is Pattern.PLAIN and contract.pattern is Pattern.PLAIN
     return plain and call.effect is not Effect.WRITE and not (contract.has_progress or contract.noop)
 

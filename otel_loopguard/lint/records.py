@@ -5,7 +5,7 @@ Invariants: adding is commutative and associative, bounds included, so that runs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
@@ -102,12 +102,13 @@ class Lint(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Mapping[str, int] = {}
 
 
-def added(one: Evidence, other: Evidence) -> dict[str, ToolEvidence]:
-    """Adds the evidence of some runs to that of others; neither is changed."""
-    whole = dict(one)
-    for tool, more in other.items():
-        known = whole.get(tool)
-        whole[tool] = more if known is None else _added_tool(known, more)
+def summed(parts: Iterable[Evidence]) -> dict[str, ToolEvidence]:
+    """Adds up the evidence of runs, in any order; none of it is changed."""
+    whole: dict[str, ToolEvidence] = {}
+    for part in parts:
+        for tool, more in part.items():
+            known = whole.get(tool)
+            whole[tool] = more if known is None else _added_tool(known, more)
     return whole
 
 

@@ -12,7 +12,7 @@ from otel_loopguard import policy as policies
 from otel_loopguard.assembly import assemble
 from otel_loopguard.digest import Digester
 from otel_loopguard.facts import FactsReader
-from otel_loopguard.lint import FieldReader, Lint, ToolEvidence, added, evidence_of, judge_evidence
+from otel_loopguard.lint import FieldReader, Lint, ToolEvidence, evidence_of, judge_evidence, summed
 from otel_loopguard.model import CallRecord, Span, SpanFacts
 from otel_loopguard.policy import Policy
 from otel_loopguard.verdict import judge
@@ -90,11 +90,9 @@ def _span(run_id: str, number: int, attributes: dict[str, Any]) -> Span:
 
 
 def _evidence(facts: Sequence[SpanFacts], policy: Policy, reader: FieldReader | None) -> dict[str, ToolEvidence]:
-    evidence: dict[str, ToolEvidence] = {}
-    for run in assemble(list(facts), policy):
-        _, observations = judge(run, policy)
-        evidence = added(evidence, evidence_of(run.calls, observations, policy, fields=reader))
-    return evidence
+    return summed(
+        evidence_of(run.calls, judge(run, policy)[1], policy, fields=reader) for run in assemble(list(facts), policy)
+    )
 
 
 def lints_of(records: Sequence[CallRecord], policy: Policy, **options: Any) -> list[tuple[str, str]]:

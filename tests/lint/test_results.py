@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_loopguard import policy as policies
-from otel_loopguard.lint import added, judge_evidence
+from otel_loopguard.lint import judge_evidence, summed
 from otel_loopguard.lint.fields import MAX_FIELDS, differing, fields_of
 from otel_loopguard.lint.records import MAX_SETS, Evidence, FieldEvidence, SignalEvidence, ToolEvidence
 from otel_loopguard.model import CallRecord
@@ -207,8 +207,9 @@ def test_results_that_are_never_equal_by_digest(calls: int, expected: list[tuple
     records = calls_of([f"late, at 12:00:{n:02}" for n in range(calls)])
     assert expected == lints_of(records, READ)
     assert expected == lints_of(calls_of(_ids(calls)), READ, fields=False)
-    for scorers in (READ, DEFAULT):
-        assert expected == shown(judge_evidence(evidence_from_attributes(records, READ, scorers), scorers))
+    assert expected == shown(judge_evidence(evidence_from_attributes(records, READ, READ), READ))
+    told = calls_of([f"late, at 12:00:{n:02}" for n in range(calls)], effect="read")
+    assert expected == shown(judge_evidence(evidence_from_attributes(told, DEFAULT, DEFAULT), DEFAULT))
 
 
 def test_what_may_do_something_each_time_is_not_named_by_digest() -> None:
@@ -216,6 +217,13 @@ def test_what_may_do_something_each_time_is_not_named_by_digest() -> None:
     records = calls_of([f"page {n}" for n in range(24)], tool="scroll_down", arguments={})
     assert [] == lints_of(records, DEFAULT)
     assert [] == shown(judge_evidence(evidence_from_attributes(records, DEFAULT, DEFAULT), DEFAULT))
+
+
+def test_a_rule_that_attributes_cannot_name_is_a_rule() -> None:
+    """Where a producer's contract is another than the scorer's, it may say what moves."""
+    policy = policy_of(effect="read", progress=[{"path": '"fetched at"', "rule": "changes"}])
+    records = calls_of([{"a": 1, "fetched at": f"t{n}"} for n in range(24)])
+    assert [] == shown(judge_evidence(evidence_from_attributes(records, policy, READ), READ))
 
 
 def test_one_equal_result_is_enough_to_be_quiet() -> None:
@@ -305,26 +313,20 @@ TOOLS = st.builds(
 )
 
 
-def _sum(parts: list[Evidence]) -> Evidence:
-    whole: Evidence = {}
-    for part in parts:
-        whole = added(whole, part)
-    return whole
-
-
 @given(st.lists(st.dictionaries(st.sampled_from("tu"), TOOLS, max_size=2), max_size=5), st.randoms())
 def test_runs_add_up_in_any_order(parts: list[dict[str, ToolEvidence]], rng: Any) -> None:
     """Any order and any grouping gives the same sum."""
-    whole = _sum(list(parts))
+    whole = summed(parts)
     shuffled = rng.sample(parts, len(parts))
     middle = len(parts) // 2
-    assert whole == _sum(shuffled)
-    assert whole == added(_sum(shuffled[:middle]), _sum(shuffled[middle:]))
+    assert whole == summed(shuffled)
+    assert whole == summed([summed(shuffled[:middle]), summed(shuffled[middle:])])
+    judge_evidence(whole, DEFAULT)
 
 
 def test_too_many_sets_of_fields_stay_too_many() -> None:
     """Past the bound nothing is kept, in whatever order they came."""
     one = [FieldEvidence(sets={(f"f{n}",): 1}) for n in range(MAX_SETS + 1)]
     parts: list[Evidence] = [{"t": ToolEvidence(fields=fields)} for fields in one]
-    assert _sum(parts) == _sum(parts[::-1]) == {"t": ToolEvidence(fields=FieldEvidence(many=True))}
-    assert _sum(parts[1:])["t"].fields != FieldEvidence(many=True)
+    assert summed(parts) == summed(parts[::-1]) == {"t": ToolEvidence(fields=FieldEvidence(many=True))}
+    assert summed(parts[1:])["t"].fields != FieldEvidence(many=True)

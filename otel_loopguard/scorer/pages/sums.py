@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from otel_loopguard.lint import Evidence, Lint, LintCode, added, judge_evidence, unused_tools
+from otel_loopguard.lint import Evidence, Lint, LintCode, judge_evidence, summed, unused_tools
 from otel_loopguard.model import Effect, Kind, Pattern, RunOutcome, Severity
 from otel_loopguard.policy import Policy, ToolContract
 from otel_loopguard.scorer.pages.addresses import Query, list_path
@@ -124,11 +124,11 @@ def tools_page(runs: Iterable[JudgedRun], query: Query, policy: Policy, *, more:
     """
     sums: dict[str, _Sum] = {}
     number = 0
-    evidence: Evidence = {}
+    evidence: list[Evidence] = []
     for run in runs:
         number += 1
         if run.lint and run.verdict.policy == policy.label:
-            evidence = added(evidence, run.lint)
+            evidence.append(run.lint)
         for tool, calls in run.tools.items():
             one = sums.setdefault(tool, _Sum())
             one.runs += 1
@@ -161,7 +161,7 @@ def tools_page(runs: Iterable[JudgedRun], query: Query, policy: Policy, *, more:
             for tool, one in sorted(sums.items(), key=lambda item: (-item[1].stuck, -item[1].calls, item[0]))
         ),
         unused=unused_tools(policy, sums),
-        lint=tuple([_lint_row(one, query) for one in judge_evidence(evidence, policy)]),
+        lint=tuple([_lint_row(one, query) for one in judge_evidence(summed(evidence), policy)]),
     )
 
 
