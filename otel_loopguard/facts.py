@@ -197,6 +197,11 @@ class FactsReader:
             bad_attributes=own.malformed,
         )
 
+    def origin(self, resource: Mapping[str, Value]) -> tuple[str | None, str | None, str | None]:
+        """Returns `service`, `release` and `host` of all spans of a resource, where one key digests for all traces."""
+        made = self._resource(resource, self._digester_for(""))
+        return made.service, made.release, made.host
+
     def _own_call(self, span: Span, reading: Reading, own: OwnAttributes, digester: Digester) -> SpanFacts:
         """A call that a producer of ours has seen.
 

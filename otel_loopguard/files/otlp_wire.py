@@ -8,8 +8,8 @@ a message of protobuf's own takes up to 75 times the bytes that it is made from.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
 from google.protobuf.message import DecodeError
 from msgspec.structs import replace
@@ -17,11 +17,32 @@ from msgspec.structs import replace
 from otel_loopguard.files.otlp_messages import parse_resource, parse_scope, parse_span, parse_status, parse_value
 from otel_loopguard.files.reasons import Reason
 from otel_loopguard.files.sources import DamagedError
-from otel_loopguard.files.spans import Item, Report, SpanError, parent_id, span_id, trace_id
+from otel_loopguard.files.spans import Item, Report, SpanError, parent_id, reporter, span_id, trace_id
 from otel_loopguard.model import Span, SpanEvent, SpanKey, Value
 
 Wanted: TypeAlias = Callable[[str, str, Collection[str]], bool]
 """Tells from a span's name, its scope and its attribute keys whether more of it is wanted than these and its place."""
+
+
+class Recogniser(Protocol):
+    """Takes spans of one scope of one resource without their being read whole."""
+
+    @property
+    def sizes(self) -> Container[int]:
+        """How many bytes the spans have that it may know."""
+
+    def known(self, message: bytes, start: int, end: int) -> bool:
+        """Takes the span that these bytes of a message are, if it knows it."""
+
+    def read(self, message: bytes, span: Span) -> None:
+        """Is told of a span that was read, and of its bytes."""
+
+    def plain(self, trace_id: str, span_id: str, parent_id: str | None, start_ns: int, end_ns: int | None) -> None:
+        """Takes a span that is not wanted."""
+
+
+Recognise: TypeAlias = Callable[[str, Mapping[str, Value]], Recogniser]
+"""Gives what takes the spans of a scope of a resource."""
 
 MAX_PARTS: Final = 65_536
 """Attributes, events and links of one span, and entries of one attribute value, at most; the SDK's limits are 128."""
@@ -68,7 +89,14 @@ _Place: TypeAlias = tuple[int, int]
 """Where a part of a message begins and where it ends."""
 
 
-def items(message: bytes, report: Report, *, wanted: Wanted | None = None, most: int | None = None) -> list[Item]:
+def items(
+    message: bytes,
+    report: Report,
+    *,
+    wanted: Wanted | None = None,
+    most: int | None = None,
+    recognise: Recognise | None = None,
+) -> list[Item]:
     """Reads the spans of one trace message (TracesData or ExportTraceServiceRequest).
 
     Args:
@@ -76,9 +104,11 @@ def items(message: bytes, report: Report, *, wanted: Wanted | None = None, most:
         report: makes reasons out of words.
         wanted: which spans to read whole; None: all. The others come with ids, name, scope, times and resource.
         most: how many spans, scopes and resources may be in it, together; None: as many as can be sound.
+        recognise: what takes spans before they are read; None: nothing does.
 
     Returns:
-        Spans in the order of the message, and the reasons for what is missing at their places.
+        Spans in the order of the message but for those that were taken, and the reasons for what is missing at their
+        places.
 
     Raises:
         DamagedError: NOT_PROTOBUF, nothing of it can be trusted; TOO_MANY, it has more parts than that, or than
@@ -89,9 +119,41 @@ def items(message: bytes, report: Report, *, wanted: Wanted | None = None, most:
         resource, _ = reader.attributes(_parsed(parse_resource, resource_bytes).attributes)
         for scope_bytes, spans in scopes:
             name = _parsed(parse_scope, scope_bytes).name
+            if recognise is None:
+                for start, end in spans:
+                    reader.span(message[start:end], name, resource)
+                continue
+            recogniser = recognise(name, resource)
+            sizes, known = recogniser.sizes, recogniser.known
             for start, end in spans:
-                reader.span(message[start:end], name, resource)
+                if end - start not in sizes or not known(message, start, end):
+                    reader.span(message[start:end], name, resource, recogniser)
     return reader.items
+
+
+def one(message: bytes, scope: str, resource: Mapping[str, Value]) -> Span | None:
+    """Reads one span; None where it cannot be used as it is."""
+    reader = _Reader(reporter("", None), None)
+    reader.span(message, scope, resource)
+    (item, *more) = reader.items
+    return item if isinstance(item, Span) and not more else None
+
+
+def fields(message: bytes, place: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yields the fields of a message: the tag, and where the value begins and ends, its length left out.
+
+    Raises:
+        IndexError: the bytes end too early.
+        DamagedError: they are no message.
+    """
+    while place < end:
+        tag, start = _varint(message, place)
+        place = _after(message, place)
+        if tag & 7 == _BYTES:
+            _, start = _varint(message, start)
+        yield tag, start, place
+    if place != end:
+        raise DamagedError(Reason.NOT_PROTOBUF)
 
 
 def is_request(message: bytes) -> bool:
@@ -220,7 +282,9 @@ class _Reader:
         if self._left < 0:
             raise DamagedError(Reason.TOO_MANY)
 
-    def span(self, message: bytes, scope: str, resource: dict[str, Value]) -> None:
+    def span(
+        self, message: bytes, scope: str, resource: Mapping[str, Value], recogniser: Recogniser | None = None
+    ) -> None:
         """Adds one span, or the reason for none, and what had to be left out of it."""
         if len(message) >= _SMALL_BYTES and _too_many(message):
             self.items.append(self._report(Reason.TOO_MANY))
@@ -244,18 +308,21 @@ class _Reader:
         name, pairs = span.name, span.attributes
         start, end = span.start_time_unix_nano, span.end_time_unix_nano or None
         if self._wanted is not None and not self._wanted(name, scope, pairs):
-            self.items.append(
-                Span(
-                    trace_id=key[0],
-                    span_id=key[1],
-                    parent_id=parent,
-                    name=name,
-                    scope=scope,
-                    start_ns=start,
-                    end_ns=end,
-                    resource=resource,
+            if recogniser is not None:
+                recogniser.plain(*key, parent, start, end)
+            else:
+                self.items.append(
+                    Span(
+                        trace_id=key[0],
+                        span_id=key[1],
+                        parent_id=parent,
+                        name=name,
+                        scope=scope,
+                        start_ns=start,
+                        end_ns=end,
+                        resource=resource,
+                    )
                 )
-            )
             if bad_parent:
                 self.items.append(self._report(bad_parent))
             return
@@ -286,6 +353,8 @@ class _Reader:
         if state or left_out or events_left_out:  # past 15 names a call of CPython's takes 0.5 us longer
             found = replace(found, trace_state=state, dropped_attributes=left_out, dropped_events=events_left_out)
         self.items.append(found)
+        if recogniser is not None:
+            recogniser.read(message, found)
         if bad_parent:
             self.items.append(self._report(bad_parent))
         if links and len(found_links) < len(links):

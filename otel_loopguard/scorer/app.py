@@ -101,6 +101,7 @@ class Scorer:
             )
             self._receiver = Receiver(
                 self._intake,
+                shapes=self._intake.shapes,
                 limits=Limits(max_body_bytes=settings.max_body_bytes, max_unpacked_bytes=settings.max_unpacked_bytes),
                 rate=Rate(settings.max_spans_per_s),
             )

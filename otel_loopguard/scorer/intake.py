@@ -22,14 +22,16 @@ from otel_loopguard.files.reasons import Reason
 from otel_loopguard.model import Role, Span, SpanFacts
 from otel_loopguard.policy import Policy
 from otel_loopguard.scorer.groups import joining_names
-from otel_loopguard.scorer.records import Arrival, Pending, Refusal, RefusedError
+from otel_loopguard.scorer.records import Arrival, Pending, Refusal, RefusedError, Row
 from otel_loopguard.scorer.settings import Raw
+from otel_loopguard.scorer.shapes import Shapes
 
 MAX_LOAD: Final = 2_000_000
 """Spans, and names that join them, that may wait to be judged: past it senders are asked to come again later. A span
 takes some 100 bytes of memory, a name some 250."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(SpanFacts).decode
 
 
 class Keeps(Protocol):
@@ -69,19 +71,21 @@ class IntakeQueue:
     ) -> None:
         self._store, self._policy = store, policy
         self._reader = FactsReader(policy, lambda _: keyring.environment(), sketches=False)
+        self.shapes: Final = Shapes(self._reader, keyring.environment().conversation)
+        """Knows spans by their bytes; for whoever decodes what is submitted here."""
         self._learn, self._load = learn, load
         self._refuses_raw = raw is Raw.REFUSE
         self._max_load = max_load
         self._clock = clock
         self._stopping = threading.Event()
 
-    def submit(self, spans: Sequence[Span]) -> Future[Mapping[str, int]]:
-        """Digests the spans and keeps them; see `records.Intake`."""
+    def submit(self, spans: Sequence[Span], rows: Sequence[Row] = ()) -> Future[Mapping[str, int]]:
+        """Digests spans and keeps them; see `records.Intake`."""
         if self._stopping.is_set():
             raise RefusedError(Refusal.STOPPING)
         if self._load() >= self._max_load:
             raise RefusedError(Refusal.BUSY, retry_after_s=5.0)
-        arrivals, rejected = self.digest(spans)
+        arrivals, rejected = self.digest(spans, rows)
         done: Future[Mapping[str, int]] = Future()
         done.set_running_or_notify_cancel()  # a caller that gives up does not take back what is being written
         if not arrivals:
@@ -100,24 +104,22 @@ class IntakeQueue:
         kept.add_done_callback(after)
         return done
 
-    def digest(self, spans: Sequence[Span]) -> tuple[list[Arrival], Mapping[str, int]]:
+    def digest(self, spans: Sequence[Span], rows: Sequence[Row] = ()) -> tuple[list[Arrival], Mapping[str, int]]:
         """Makes the arrivals of some spans, one a trace, and counts those that are rejected by reason."""
-        read, reader = dialects.read, self._reader
-        by_trace: dict[str, list[SpanFacts]] = {}
+        read, of_reading = dialects.read, self._reader.of_reading
+        traces: dict[str, _Trace] = {}
         refused = 0
+        for row in rows:
+            self._add_row(traces.get(row.trace_id) or _Trace(traces, row.trace_id), row)
         for span in spans:
             reading = read(span)
             if self._refuses_raw and reading is not None and holds_content(reading):
                 refused += 1
                 continue
-            facts = reader.of_reading(span, reading)
-            held = by_trace.get(facts.trace_id)
-            if held is None:
-                by_trace[facts.trace_id] = [facts]
-            else:
-                held.append(facts)
+            facts = of_reading(span, reading)
+            self._add(traces.get(facts.trace_id) or _Trace(traces, facts.trace_id), facts)
         now_ns = self._clock()
-        arrivals = [self.arrival(trace_id, facts, now_ns) for trace_id, facts in by_trace.items()]
+        arrivals = [trace.arrival(trace_id, now_ns) for trace_id, trace in traces.items()]
         return arrivals, {Reason.RAW_CONTENT.value: refused} if refused else {}
 
     def stop(self) -> None:
@@ -126,28 +128,62 @@ class IntakeQueue:
 
     def arrival(self, trace_id: str, facts: Sequence[SpanFacts], now_ns: int) -> Arrival:
         """Makes one row of facts of one trace."""
-        names: dict[str, None] = {}
-        ended = False
-        before: tuple[object, ...] = ()
+        trace = _Trace({}, trace_id)
         for span in facts:
-            call = span.call
-            written = None if call is None or call.business_digest is None else (call.tool, call.business_digest)
-            if span.run_id is not None or span.conversation is not None or span.links or written is not None:
-                # Most spans of a trace are joined by what the one before is.
-                by = (span.run_id, span.conversation, span.role, span.links, written)
-                if by != before:
-                    names.update(dict.fromkeys(joining_names(span, self._policy)))
-                    before = by
-            if span.parent_id is None and span.end_ns is not None:
-                ended = True
+            self._add(trace, span)
+        return trace.arrival(trace_id, now_ns)
+
+    def _add_row(self, trace: _Trace, row: Row) -> None:
+        trace.rows.append(row.facts)
+        if row.ended:
+            trace.ended = True
+        if row.joins != trace.joined and row.joins is not None:
+            trace.joined = row.joins
+            trace.names.update(dict.fromkeys(joining_names(_decode(row.facts), self._policy)))
+
+    def _add(self, trace: _Trace, span: SpanFacts) -> None:
+        trace.rows.append(_encode(span))
+        call = span.call
+        written = None if call is None or call.business_digest is None else (call.tool, call.business_digest)
+        if span.run_id is not None or span.conversation is not None or span.links or written is not None:
+            # Most spans of a trace are joined by what the one before is.
+            by = (span.run_id, span.conversation, span.role, span.links, written)
+            if by != trace.joined:
+                trace.joined = by
+                trace.names.update(dict.fromkeys(joining_names(span, self._policy)))
+        if span.parent_id is None and span.end_ns is not None:
+            trace.ended = True
+
+
+class _Trace:
+    """What one request holds of one trace."""
+
+    __slots__ = ("ended", "joined", "names", "rows")
+
+    def __init__(self, traces: dict[str, _Trace], trace_id: str) -> None:
+        traces[trace_id] = self
+        self.rows: list[bytes] = []
+        self.names: dict[str, None] = {}
+        self.joined: tuple[object, ...] | None = None
+        """What the span before was joined by."""
+        self.ended = False
+
+    def arrival(self, trace_id: str, now_ns: int) -> Arrival:
+        rows = self.rows
+        count = len(rows)
+        head = bytes([0x90 | count]) if count <= _FEW else b"\xdd" + count.to_bytes(4, "big")
         return Arrival(
             trace_id=trace_id,
             received_ns=now_ns,
-            spans=len(facts),
-            names=tuple(names),
-            root_ended=ended,
-            facts=_encode(facts),
+            spans=count,
+            names=tuple(self.names),
+            root_ended=self.ended,
+            facts=head + b"".join(rows),
         )
+
+
+_FEW: Final = 15
+"""Entries that the shortest head of a MessagePack array can tell of."""
 
 
 def holds_content(reading: Reading) -> bool:

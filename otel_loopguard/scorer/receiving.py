@@ -18,6 +18,7 @@ from otel_loopguard.scorer.counts import Counts, Transport
 from otel_loopguard.scorer.decode import Decoded, Encoding, decode
 from otel_loopguard.scorer.rate import Rate
 from otel_loopguard.scorer.records import Intake, Refusal, RefusedError
+from otel_loopguard.scorer.shapes import Shapes
 from otel_loopguard.scorer.unpacking import unpack
 
 COMMIT_S: Final = 30.0
@@ -70,6 +71,7 @@ class Receiver:
 
     Args:
         intake: keeps the spans.
+        shapes: of the spans of this intake; None: each span is read.
         limits: bounds of one request.
         rate: bounds all of them.
         counts: what the metrics read.
@@ -83,11 +85,12 @@ class Receiver:
         intake: Intake,
         *,
         limits: Limits,
+        shapes: Shapes | None = None,
         rate: Rate | None = None,
         counts: Counts | None = None,
         room: Room | None = None,
     ) -> None:
-        self._intake = intake
+        self._intake, self._shapes = intake, shapes
         self._rate = rate or Rate(0)
         self._stopping = threading.Event()
         self.limits: Final = limits
@@ -134,11 +137,11 @@ class Receiver:
         most = self.limits.max_unpacked_bytes
         unpacked = unpack(body, coding, limit=most if limit is None else min(limit, most))
         self.counts.body(transport, sent=len(body), unpacked=len(unpacked))
-        decoded = decode(unpacked, encoding)
-        if not decoded.spans:
+        decoded = decode(unpacked, encoding, self._shapes)
+        if not decoded.count:
             return Accepted(decoded=decoded, done=None)
-        self._rate.spend(len(decoded.spans))
-        return Accepted(decoded=decoded, done=self._intake.submit(decoded.spans))
+        self._rate.spend(decoded.count)
+        return Accepted(decoded=decoded, done=self._intake.submit(decoded.spans, decoded.rows))
 
     def finish(self, accepted: Accepted, transport: Transport) -> Mapping[str, int]:
         """Counts a request whose future is done.
@@ -150,7 +153,7 @@ class Receiver:
             RefusedError: its spans were not kept.
         """
         decoded, rejected = accepted.decoded, Counter(accepted.decoded.rejected)
-        kept = len(decoded.spans)
+        kept = decoded.count
         if accepted.done is not None:
             failure = _failure(accepted.done)
             if failure is not None:

@@ -72,11 +72,23 @@ class RefusedError(LoopGuardError):
         self.retry_after_s = retry_after_s
 
 
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """The facts of one span, as they are stored, where it was told from its bytes without reading it."""
+
+    trace_id: str
+    facts: bytes
+    """`SpanFacts` as MessagePack."""
+    ended: bool
+    """It has no parent and has ended."""
+    joins: tuple[int, tuple[bytes, ...]] | None
+    """What is equal for two spans whose facts join their trace to the same others; None: it joins nothing."""
+
+
 class Intake(Protocol):
     """Takes decoded spans in; the receivers call it, from any thread."""
 
-    def submit(self, spans: Sequence[Span]) -> Future[Mapping[str, int]]:
-        """Digests the spans and keeps them.
+    def submit(self, spans: Sequence[Span], rows: Sequence[Row] = ()) -> Future[Mapping[str, int]]:
+        """Digests the spans and keeps them, and what is known of others already.
 
         Returns:
             Done when they are on disk; fails with `RefusedError` where they could not be kept. Its result counts,

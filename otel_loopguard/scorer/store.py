@@ -104,7 +104,7 @@ class Store(StoreReading):
         Raises:
             RefusedError: too much waits, or the store has stopped.
         """
-        pack = self._packing.pack
+        pack = self._packing.pack_quickly
         rows = [settling.arrival_row(arrival, pack(arrival.facts)) for arrival in arrivals]
         return self._writer.put(
             lambda db: settling.keep(db, rows, self._take_rows(len(rows))),

@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from otel_loopguard.model import Span
 from otel_loopguard.scorer.http_server import HttpServer
 from otel_loopguard.scorer.receiving import Limits, Receiver
-from otel_loopguard.scorer.records import RefusedError
+from otel_loopguard.scorer.records import RefusedError, Row
 
 LIMITS = Limits(max_body_bytes=200_000, max_unpacked_bytes=1_000_000)
 
@@ -40,8 +40,9 @@ class MemoryIntake:
         """What the future says was not kept."""
         self.came = threading.Event()
 
-    def submit(self, spans: Sequence[Span]) -> Future[Mapping[str, int]]:
-        """Keeps the spans."""
+    def submit(self, spans: Sequence[Span], rows: Sequence[Row] = ()) -> Future[Mapping[str, int]]:
+        """Keeps the spans; rows come from an intake's own shapes only."""
+        assert not rows
         if self.refuse is not None:
             raise self.refuse
         done: Future[Mapping[str, int]] = Future()

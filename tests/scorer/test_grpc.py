@@ -24,7 +24,7 @@ from otel_loopguard.scorer.answers import ANSWERS
 from otel_loopguard.scorer.grpc_server import EXPORT, GrpcServer
 from otel_loopguard.scorer.rate import Rate
 from otel_loopguard.scorer.receiving import Receiver, Room
-from otel_loopguard.scorer.records import RETRYABLE, Refusal, RefusedError
+from otel_loopguard.scorer.records import RETRYABLE, Refusal, RefusedError, Row
 from tests.scorer.receivers import BAD_IDS, GOOD, LIMITS, MemoryIntake, message, partial, receiver, request
 
 TOKEN = "a-token-of-some-length"  # noqa: S105 - of the tests' own
@@ -255,8 +255,8 @@ def test_faults_of_ours_log_no_content(caplog: pytest.LogCaptureFixture) -> None
     """A fault is UNKNOWN and counted, and the log does not quote what a request held."""
 
     class Faulty(MemoryIntake):
-        def submit(self, spans: Sequence[Span]) -> Future[Mapping[str, int]]:
-            raise KeyError(spans[0].name)
+        def submit(self, spans: Sequence[Span], rows: Sequence[Row] = ()) -> Future[Mapping[str, int]]:
+            raise KeyError(spans[0].name, len(rows))
 
     took = receiver(Faulty())
     with serving(took) as port:

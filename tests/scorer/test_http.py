@@ -29,7 +29,7 @@ from otel_loopguard.scorer.access import Tokens
 from otel_loopguard.scorer.answers import ANSWERS
 from otel_loopguard.scorer.rate import Rate
 from otel_loopguard.scorer.receiving import Room
-from otel_loopguard.scorer.records import RETRYABLE, Refusal, RefusedError
+from otel_loopguard.scorer.records import RETRYABLE, Refusal, RefusedError, Row
 from tests.files.otlp_samples import request as json_request
 from tests.files.otlp_samples import span as json_span
 from tests.scorer.receivers import BAD_IDS, GOOD, LIMITS, MemoryIntake, message, partial, receiver, request, served
@@ -226,9 +226,9 @@ def test_a_small_body_that_unpacks_to_much_is_decoded_beside_the_loop() -> None:
     names: list[str] = []
 
     class Noting(MemoryIntake):
-        def submit(self, spans: Sequence[Span]) -> Future[Mapping[str, int]]:
+        def submit(self, spans: Sequence[Span], rows: Sequence[Row] = ()) -> Future[Mapping[str, int]]:
             names.append(threading.current_thread().name)
-            return super().submit(spans)
+            return super().submit(spans, rows)
 
     large, small = request(*[message()] * 6000), request(message())
     with served(receiver(Noting())) as port:
@@ -562,8 +562,8 @@ def test_faults_of_ours_log_no_content(caplog: pytest.LogCaptureFixture) -> None
     """A fault is a 500 that is counted, and neither its answer nor the log quotes what a request held."""
 
     class Faulty(MemoryIntake):
-        def submit(self, spans: Any) -> Future[Mapping[str, int]]:
-            raise KeyError(spans[0].name)
+        def submit(self, spans: Any, rows: Any = ()) -> Future[Mapping[str, int]]:
+            raise KeyError(spans[0].name, len(rows))
 
     took = receiver(Faulty())
     with served(took) as port:
