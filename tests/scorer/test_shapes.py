@@ -381,6 +381,16 @@ def test_a_shape_is_of_one_scope() -> None:
     assert 0 == _check(_learned(), spans, scope="strands.telemetry.tracer")
 
 
+def test_a_root_that_is_known_has_ended() -> None:
+    """A tool span may be all there is of a trace: nobody waits for its root then."""
+    intake = _intake()
+    roots = [_span(number, _attributes(number), parent_span_id=b"") for number in range(MANY + 5)]
+    for root in roots[:MANY]:
+        decode(_request([root]), Encoding.PROTOBUF, intake.shapes)
+    assert 5 == _check(intake, roots[MANY:])
+    assert all(ended for _, _, _, ended, _ in _kept(intake, _request(roots[MANY:]), intake.shapes)[0])
+
+
 def test_plain_spans_are_known() -> None:
     """Spans that no dialect knows, with a parent and without, ended and open, are what reading makes of them."""
     intake = _intake()
