@@ -78,8 +78,10 @@ def compile_pattern(text: str) -> Pattern:
 
 def _reason(error: Any) -> str:
     given = error.args[0] if error.args else ""
-    words = given.decode("utf-8", "replace") if isinstance(given, bytes) else str(given)
-    return words if isinstance(given, bytes) and words else "the pattern is not valid"
+    if not isinstance(given, bytes):
+        return "the pattern is not valid"
+    # Behind a colon RE2 quotes what of the pattern it means: names of customers may stand there.
+    return given.decode("utf-8", "replace").partition(": ")[0] or "the pattern is not valid"
 
 
 def remove_everywhere(value: Value, patterns: tuple[Pattern, ...], depth: int = 0) -> Value:

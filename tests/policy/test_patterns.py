@@ -37,6 +37,15 @@ def test_a_pattern_is_refused_with_the_reason(text: str, why: str, capfd: pytest
     assert ("", "") == tuple(capfd.readouterr())
 
 
+@pytest.mark.parametrize("text", ["(J7-shipped", "[J7-shipped", "J7-shipped)", "(?P<J7-shipped", "a{1,9999}J7"])
+def test_a_pattern_is_not_quoted(text: str) -> None:
+    """It may name what an owner wants to stay inside."""
+    with pytest.raises(PatternError) as caught:
+        compile_pattern(text)
+    assert "J7" not in str(caught.value)
+    assert "9999" not in str(caught.value)
+
+
 def test_a_pattern_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to install."""
     monkeypatch.setitem(sys.modules, "re2", None)
