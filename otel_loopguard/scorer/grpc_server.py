@@ -7,6 +7,7 @@ gRPC unpacks messages itself, within the bound of an unpacked message, and refus
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Final
@@ -25,6 +26,9 @@ from otel_loopguard.scorer.records import Refusal, RefusedError
 EXPORT: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 THREADS: Final = 16
 """Requests in work at one time; each waits for the disk, and those that wait together are written together."""
+STOP_MESSAGE_S: Final = 2.0
+"""How long the rest of a message may take to arrive once the server is told to stop."""
+_LOOK_S: Final = 0.05
 _STREAMS: Final = 64
 """Requests that one connection may have open; its sender holds back the others."""
 _DETAILS: Final = "grpc-status-details-bin"
@@ -47,10 +51,11 @@ class GrpcServer:
     ) -> None:
         self._receiver = receiver
         self._tls = tls
+        self._service = _Service(receiver, tokens or Tokens())
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="loopguard-grpc")
         self._server = grpc.server(
             self._threads,
-            handlers=[_Service(receiver, tokens or Tokens())],
+            handlers=[self._service],
             options=[
                 ("grpc.max_receive_message_length", receiver.limits.max_unpacked_bytes),
                 ("grpc.max_concurrent_streams", _STREAMS),
@@ -90,10 +95,15 @@ class GrpcServer:
         """Ends: requests under way are answered first, new ones are refused; returns when that is done.
 
         Args:
-            grace_s: after so long requests under way are given up; their senders repeat them.
+            grace_s: after so long requests under way are given up; their senders repeat them. Those that have not
+                arrived whole are given up after `STOP_MESSAGE_S`.
         """
         self._receiver.stop()
-        self._server.stop(grace_s).wait()
+        ended = self._server.stop(grace_s)
+        ended.wait(min(grace_s, STOP_MESSAGE_S))
+        while self._service.working and not ended.wait(_LOOK_S):
+            pass
+        self._server.stop(0).wait()
         self._threads.shutdown()
 
 
@@ -104,6 +114,9 @@ class _Service(grpc.GenericRpcHandler):
         self._receiver = receiver
         self._tokens = tokens
         self._export: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(self._take)
+        self._lock = threading.Lock()
+        self.working = 0
+        """Requests that have arrived and are not answered; may be read from any thread."""
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         if handler_call_details.method != EXPORT:
@@ -125,6 +138,15 @@ class _Service(grpc.GenericRpcHandler):
         return refuse
 
     def _take(self, message: bytes, context: grpc.ServicerContext) -> bytes:
+        with self._lock:
+            self.working += 1
+        try:
+            return self._taken(message, context)
+        finally:
+            with self._lock:
+                self.working -= 1
+
+    def _taken(self, message: bytes, context: grpc.ServicerContext) -> bytes:
         receiver, size = self._receiver, len(message)
         result, held = FAILED, 0
         try:

@@ -36,6 +36,8 @@ BODY_S: Final = 30.0
 """How long a body may take to arrive."""
 IDLE_S: Final = 75.0
 """How long a connection is kept without a whole head of a request, at the beginning and between requests."""
+STOP_BODY_S: Final = 2.0
+"""The same for what is left of it once the server is told to stop."""
 LINGER_S: Final = 1.0
 """How long the rest of a refused body is still read, so that its sender gets to read the answer."""
 _INLINE_BYTES: Final = 64 * 1024
@@ -98,6 +100,8 @@ class HttpServer:
         self.application.add_routes([web.get(HEALTH, _healthy), web.get(READY, self._readiness), *routes])
         self.application.add_routes([web.route("*", path, _wrong_path) for path in _WRONG_PATHS])
         self._runner: web.AppRunner | None = None
+        self._arriving: set[asyncio.Timeout] = set()
+        """Of bodies that are being read."""
 
     async def start(self, host: str, port: int) -> int:
         """Begins to serve.
@@ -135,8 +139,12 @@ class HttpServer:
         return int(runner.addresses[0][1])
 
     async def stop(self) -> None:
-        """Ends: requests under way are answered first, new ones are refused."""
+        """Ends: requests under way are answered first, new ones are refused, and those that do not arrive."""
         self._receiver.stop()
+        soon = asyncio.get_running_loop().time() + STOP_BODY_S
+        for arriving in self._arriving:
+            if not arriving.expired():
+                arriving.reschedule(min(soon, arriving.when() or soon))
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -174,9 +182,11 @@ class HttpServer:
         held = 0
         coding = request.headers.get(hdrs.CONTENT_ENCODING, "")
         pieces: list[bytes] = []
+        arriving = asyncio.timeout(self._body_s)
         try:
             try:
-                async with asyncio.timeout(self._body_s):
+                async with arriving:
+                    self._arriving.add(arriving)
                     async for piece in request.content.iter_any():
                         receiver.room.take(len(piece))
                         held += len(piece)
@@ -184,7 +194,9 @@ class HttpServer:
                             raise RefusedError(Refusal.TOO_LARGE)
                         pieces.append(piece)
             except TimeoutError:
-                raise RefusedError(Refusal.TOO_SLOW) from None
+                raise RefusedError(Refusal.STOPPING if receiver.stopping else Refusal.TOO_SLOW) from None
+            finally:
+                self._arriving.discard(arriving)
             body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
             accept = functools.partial(receiver.accept, body, coding, encoding, Transport.HTTP)
@@ -247,7 +259,7 @@ class HttpServer:
         return answer
 
 
-_UNREAD: Final = frozenset({Refusal.TOO_LARGE, Refusal.TOO_SLOW, Refusal.UNAUTHENTICATED})
+_UNREAD: Final = frozenset({Refusal.TOO_LARGE, Refusal.TOO_SLOW, Refusal.UNAUTHENTICATED, Refusal.STOPPING})
 """Refusals after which the connection ends: the rest of the body is worth nothing to either side."""
 
 

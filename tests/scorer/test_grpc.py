@@ -228,6 +228,28 @@ def test_stopping_answers_what_is_under_way() -> None:
     releasing.join(20)
 
 
+def test_stopping_does_not_wait_for_what_does_not_arrive() -> None:
+    """A call whose message does not come is given up long before the time that those in work have."""
+    server = GrpcServer(receiver(MemoryIntake()))
+    port = server.start("127.0.0.1:0")
+    never = threading.Event()
+
+    def messages() -> Iterator[bytes]:
+        never.wait()
+        yield GOOD
+
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        method: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(EXPORT, None, None)
+        call = method.future(messages())
+        assert b"" == _method(channel)(GOOD, timeout=20)  # on the same connection, behind it
+        stopping = threading.Thread(target=server.stop, args=(3600,), daemon=True)
+        stopping.start()
+        stopping.join(60)
+        assert not stopping.is_alive()
+        assert call.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+        never.set()
+
+
 def test_a_port_in_use_is_a_clear_error() -> None:
     """A second server on a port is refused, and does not share it."""
     with serving(receiver(MemoryIntake())) as port:

@@ -537,6 +537,28 @@ def test_stopping_answers_what_is_under_way() -> None:
     assert answers.result(20).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+def test_stopping_does_not_wait_for_what_does_not_arrive() -> None:
+    """Half of a body, and no more: its sender is told to come again, and the server ends."""
+    answers: Future[bytes] = Future()
+    begun = threading.Event()
+
+    def send(port: int) -> None:
+        with raw(port) as connection:
+            connection.sendall(head(len(GOOD)) + GOOD[:10])
+            begun.set()
+            answers.set_result(read_all(connection))
+
+    took = receiver(MemoryIntake())
+    with served(took, body_s=3600) as port:
+        sender = threading.Thread(target=send, args=(port,))
+        sender.start()
+        assert begun.wait(20)
+        post(port)  # what was sent before it has come
+    sender.join(20)
+    assert answers.result(20).startswith(b"HTTP/1.1 503 ")
+    assert 1 == took.counts.read().requests["http", "stopping"]
+
+
 def test_a_port_in_use_is_a_clear_error() -> None:
     """Two servers on one port are refused, with the address."""
     with served(receiver(MemoryIntake())) as port:
