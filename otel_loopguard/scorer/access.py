@@ -13,7 +13,7 @@ import ipaddress
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import grpc
 import msgspec
@@ -21,6 +21,7 @@ import msgspec
 from otel_loopguard.errors import ServeError
 
 MIN_TOKEN_CHARS: Final = 16
+_Stamp: TypeAlias = tuple[int, int, int]
 _SCHEME: Final = "bearer"
 _PASSWORD_SCHEME: Final = "basic"  # noqa: S105 - the name of a scheme
 
@@ -41,10 +42,14 @@ class Tokens:
 
     Args:
         tokens: each of 16 printable ASCII characters or more.
+        file: where they are from, and of which state of it; see `from_file`.
+
+    Thread safety: `allow` from any thread, `read_again` from one at a time.
     """
 
-    def __init__(self, tokens: Sequence[str] = ()) -> None:
+    def __init__(self, tokens: Sequence[str] = (), *, file: tuple[Path, _Stamp | None] | None = None) -> None:
         self._digests = tuple(_digest(token) for token in tokens)
+        self._file = file
 
     @classmethod
     def from_file(cls, path: Path) -> Tokens:
@@ -53,20 +58,27 @@ class Tokens:
         Raises:
             ServeError: the file cannot be read, has no token, or one that is too short or not printable ASCII.
         """
-        try:
-            lines = path.read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            message = f"token file {path}: cannot be read: {_why(error)}"
-            raise ServeError(message) from None
-        tokens = [line.strip() for line in lines if line.strip()]
-        if not tokens:
-            message = f"token file {path}: has no token; write one of {MIN_TOKEN_CHARS} characters or more into it"
-            raise ServeError(message)
-        for token in tokens:
-            if len(token) < MIN_TOKEN_CHARS or not token.isascii() or not token.isprintable() or " " in token:
-                message = f"token file {path}: a token must be {MIN_TOKEN_CHARS} or more printable ASCII characters"
-                raise ServeError(message)
-        return cls(tokens)
+        stamp = _stamp(path)  # first: what changes while it is read is read again
+        return cls(_tokens_in(path), file=(path, stamp))
+
+    def read_again(self) -> bool:
+        """Reads the file again where it has changed; while it cannot be used, the tokens of before hold.
+
+        Returns:
+            Whether others hold now.
+
+        Raises:
+            ServeError: as `from_file`, once for each state of the file.
+        """
+        if self._file is None:
+            return False
+        path, before = self._file
+        stamp = _stamp(path)
+        if stamp == before:
+            return False
+        self._file = path, stamp
+        was, self._digests = self._digests, tuple(_digest(token) for token in _tokens_in(path))
+        return was != self._digests
 
     def allow(self, authorization: str | None, *, browser: bool = False) -> bool:
         """Tells whether a request with this `Authorization` may come in.
@@ -85,6 +97,32 @@ class Tokens:
         shown = _digest(token.strip())
         # All of them are compared, whichever is right.
         return sum([hmac.compare_digest(shown, digest) for digest in self._digests]) > 0
+
+
+def _tokens_in(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"token file {path}: cannot be read: {_why(error)}"
+        raise ServeError(message) from None
+    tokens = [line.strip() for line in lines if line.strip()]
+    if not tokens:
+        message = f"token file {path}: has no token; write one of {MIN_TOKEN_CHARS} characters or more into it"
+        raise ServeError(message)
+    for token in tokens:
+        if len(token) < MIN_TOKEN_CHARS or not token.isascii() or not token.isprintable() or " " in token:
+            message = f"token file {path}: a token must be {MIN_TOKEN_CHARS} or more printable ASCII characters"
+            raise ServeError(message)
+    return tokens
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    """What tells one state of a file from another, also where a link to it was moved; None where it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _password(credentials: str) -> str:

@@ -51,6 +51,8 @@ METRICS_PATH: Final = "/metrics"
 HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"
 """What is sent along to `--otlp-endpoint`, as exporters of OpenTelemetry read it."""
 EVICT_EVERY_S: Final = 60.0
+TOKENS_EVERY_S: Final = 2.0
+"""How often it is looked whether the token file has changed."""
 _WATCH_EVERY_S: Final = 0.5
 _NS_PER_DAY: Final = 86_400 * 10**9
 _LOG: Final = logging.getLogger(__name__)
@@ -78,7 +80,7 @@ class Scorer:
         policy = policies.load_file(settings.policy) if settings.policy is not None else policies.default()
         key = load_key(environ)
         self.key_is_forgotten: Final = key.key_id.startswith(EPHEMERAL_PREFIX)
-        tokens = Tokens.from_file(settings.token_file) if settings.token_file is not None else Tokens()
+        self._tokens = tokens = Tokens() if settings.token_file is None else Tokens.from_file(settings.token_file)
         tls = None
         if settings.tls_cert is not None and settings.tls_key is not None:
             tls = TlsFiles(cert=settings.tls_cert, key=settings.tls_key, client_ca=settings.tls_client_ca)
@@ -146,6 +148,8 @@ class Scorer:
             self._standing.also(push.health)
             steps.append((push.step, "loopguard-metrics"))
         steps.append((self._evict, "loopguard-evict"))
+        if settings.token_file is not None:
+            steps.append((self._read_tokens, "loopguard-tokens"))
         self._repeating = [Repeating(step, name=name) for step, name in steps]
         self._started = False
 
@@ -225,6 +229,14 @@ class Scorer:
         )
         self.totals.seen(snapshot)
         return web.Response(body=body, headers={hdrs.CONTENT_TYPE: form.value})
+
+    def _read_tokens(self) -> float:
+        try:
+            if self._tokens.read_again():
+                _LOG.warning("the token file has changed: its tokens hold from now on, and no others")
+        except ServeError as error:
+            _LOG.error("the tokens of before hold: %s", error)
+        return TOKENS_EVERY_S
 
     def _evict(self) -> float:
         before_ns = self._clock() - int(self._settings.retention_days * _NS_PER_DAY)

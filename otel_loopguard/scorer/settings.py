@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import urllib.parse
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -276,8 +277,10 @@ def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -
         environ: environment variables; empty ones count as not set.
 
     Raises:
-        SettingsError: a value cannot be used, or two contradict each other; says which, and where it stands.
+        SettingsError: a value cannot be used, two contradict each other, or a variable is none of ours though it is
+            named like one; says which, and where it stands.
     """
+    _check_names(environ)
     values: dict[str, Any] = {}
     for setting in SETTINGS:
         text, where = given.get(setting.name), f"--{setting.name.replace('_', '-')}"
@@ -295,6 +298,18 @@ def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -
     settings = ScorerSettings(**values)
     _check(settings)
     return settings
+
+
+def _check_names(environ: Mapping[str, str]) -> None:
+    """Refuses a mistyped variable: what its owner wanted would be left undone without a word."""
+    known = [setting.name.upper() for setting in SETTINGS]
+    for name, value in sorted(environ.items()):
+        rest = name.removeprefix(PREFIX)
+        if value and rest != name and rest not in known:
+            close = get_close_matches(rest[:64], known, n=1, cutoff=0.6)
+            hint = f"did you mean {PREFIX}{close[0]}?" if close else "the page of the settings lists all there are"
+            message = f"{name[:100]} is no setting of the scorer; {hint}"
+            raise SettingsError(message)
 
 
 def _check(settings: ScorerSettings) -> None:

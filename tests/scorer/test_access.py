@@ -91,6 +91,31 @@ def test_bad_token_files_are_a_clear_error(tmp_path: Path, content: bytes | None
     assert "xxx" not in str(raised.value)
 
 
+def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
+    """Its new tokens hold, and the old ones not; while it is no token file, those of before do, and it is said once."""
+    path = tmp_path / "token"
+    path.write_text(TOKEN, encoding="utf-8")
+    tokens = Tokens.from_file(path)
+    assert not tokens.read_again()
+    path.write_text(f"{OTHER}\n", encoding="utf-8")
+    assert tokens.read_again()
+    assert not tokens.read_again()
+    assert [False, True] == [tokens.allow(f"Bearer {shown}") for shown in (TOKEN, OTHER)]
+    for broken in ("short", None):
+        if broken is None:
+            path.unlink()
+        else:
+            path.write_text(broken, encoding="utf-8")
+        with pytest.raises(ServeError):
+            tokens.read_again()
+        assert not tokens.read_again()
+        assert tokens.allow(f"Bearer {OTHER}")
+    path.write_text(TOKEN, encoding="utf-8")
+    assert tokens.read_again()
+    assert [True, False] == [tokens.allow(f"Bearer {shown}") for shown in (TOKEN, OTHER)]
+    assert not Tokens([TOKEN]).read_again()
+
+
 # --- TLS ----------------------------------------------------------------------------------------------
 
 

@@ -273,6 +273,33 @@ def test_a_flood_of_connections_does_not_flood_the_log(tmp_path: Path) -> None:
     assert "Traceback" not in scorer.log
 
 
+def test_a_token_file_that_changes_is_read_again(tmp_path: Path) -> None:
+    """Whoever shows a new token is let in soon after it was written, and whoever shows the old one no more."""
+    body = encode_spans(left(NAMES[:1])[0]).SerializeToString()
+    tokens = tmp_path / "tokens"
+    tokens.write_text("a-token-that-was-first\n", encoding="utf-8")
+    with Scorer(tmp_path, token_file=str(tokens)) as scorer:
+        assert 200 == scorer.post(body, Authorization="Bearer a-token-that-was-first")
+        tokens.write_text("a-token-that-came-later\n", encoding="utf-8")
+        wait_for(lambda: 200 == scorer.post(body, Authorization="Bearer a-token-that-came-later"), "it is let in")
+        assert 401 == scorer.post(body, Authorization="Bearer a-token-that-was-first")
+        assert 0 == scorer.stop()
+    assert "the token file has changed" in scorer.log
+    assert "a-token" not in scorer.log
+
+
+def test_half_a_body_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """Its sender is told to come again, and the process ends as it should."""
+    with Scorer(tmp_path) as scorer:
+        host, _, port = scorer.http.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+            head = "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+            connection.sendall(f"{head}Content-Length: 1000\r\n\r\nhalf".encode())
+            scorer.get("/healthz")
+            assert 0 == scorer.stop()
+            assert connection.recv(100).startswith(b"HTTP/1.1 503 ")
+
+
 def test_an_unknown_service_is_not_served(tmp_path: Path) -> None:
     """Other methods than that for traces are answered as unknown."""
     with Scorer(tmp_path) as scorer, grpc.insecure_channel(scorer.grpc) as channel:

@@ -45,6 +45,26 @@ def test_a_wrong_variable_is_named_as_such() -> None:
         read_settings(DATA, {f"{PREFIX}IDLE_S": "soon"})
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("GRACE", f"did you mean {PREFIX}GRACE_S?"),
+        ("TOKENFILE", f"did you mean {PREFIX}TOKEN_FILE?"),
+        ("idle_s", "the page of the settings lists all there are"),
+        ("", "the page of the settings lists all there are"),
+        ("X" * 1000, "the page of the settings lists all there are"),
+    ],
+)
+def test_a_mistyped_variable_is_refused(name: str, hint: str) -> None:
+    """With the nearest that there is; an empty one counts as not set, and those of other programs are none of ours."""
+    others = {"OTEL_LOOPGUARD_SCORERX": "1", "OTEL_LOOPGUARD_KEY": "1", f"{PREFIX}OLD": ""}
+    assert read_settings(DATA, others) == read_settings(DATA, {})
+    with pytest.raises(SettingsError, match=f"^{PREFIX}{name[:20]}") as raised:
+        read_settings(DATA, {**others, f"{PREFIX}{name}": "1"})
+    assert str(raised.value).endswith(hint)
+    assert 300 > len(str(raised.value))
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e400", "", "5s", "٣x"])
 def test_a_number_is_a_number_within_bounds(value: str) -> None:
     """What is no number, or out of bounds, is refused."""
