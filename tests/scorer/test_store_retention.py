@@ -100,7 +100,8 @@ def test_the_database_does_not_grow_without_end(store: Store, tmp_path: Path) ->
             store.settle(settled(store, rows, run_id, facts=facts, judged_ns=turn)).result()
         store.evict(before_ns=turn - 2, max_bytes=_FOREVER)
         sizes.append((tmp_path / DATABASE).stat().st_size)
-    assert max(sizes[6:]) <= max(sizes[:6])
+    # Rows fall on pages as they do: a few pages more are no growth, where each turn brings three hundred.
+    assert max(sizes[6:]) <= max(sizes[:6]) + 4 * 4096
 
 
 def _load(store: Store, log: Path, megabytes: int) -> int:
