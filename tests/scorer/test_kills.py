@@ -1,6 +1,6 @@
 """The scorer killed at random points while spans come: nothing that was acknowledged is lost, nothing counts twice.
 
-`LOOPGUARD_KILLS` says how often it is killed: `.ci/run kills` does so a hundred times.
+`LOOPGUARD_KILLS` says how often it is killed: `.ci/run kills` does so two hundred times.
 """
 
 from __future__ import annotations
