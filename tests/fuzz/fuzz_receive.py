@@ -5,7 +5,8 @@ requests and damaged ones, in both encodings and every packing, and hostile ones
 invalid UTF-8, a million attributes, times out of range, forged `loopguard.*` values. Each goes over a real connection
 to a real server of ours, HTTP or gRPC, through the real intake; some go to a whole scorer in a process of its own, too,
 which judges them, and are answered the same. After each: the answer is a success or a refusal, and with success each
-span that an independent reader finds was kept or is said to be rejected. Memory is watched.
+span that an independent reader finds was kept or is said to be rejected, and what was kept of protobuf is what reading
+every span gives, whatever shapes were learned from hostile ones. Memory is watched.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from otel_loopguard import policy
 from otel_loopguard.digest import Key, Keyring
 from otel_loopguard.model import SpanFacts
-from otel_loopguard.scorer.decode import Encoding
+from otel_loopguard.scorer.decode import Encoding, decode
 from otel_loopguard.scorer.grpc_server import EXPORT, GrpcServer
 from otel_loopguard.scorer.http_server import HttpServer
 from otel_loopguard.scorer.intake import IntakeQueue
@@ -57,9 +58,12 @@ class _Kept:
 
     def __init__(self) -> None:
         self.spans = 0
+        self.last: Sequence[Arrival] = ()
+        """What came last."""
 
     def append(self, arrivals: Sequence[Arrival]) -> Future[tuple[int, ...]]:
         """Takes all of them."""
+        self.last = arrivals
         for arrival in arrivals:
             assert arrival.spans == len(_FACTS.decode(arrival.facts))
             self.spans += arrival.spans
@@ -127,8 +131,8 @@ class _Target:
         self._loop.set_exception_handler(lambda _, context: self._faults.met.append(str(context["message"])))
         logging.getLogger().addHandler(self._faults)
         keys = Keyring(Key("fuzz", bytes.fromhex(KEY_HEX)))
-        intake = IntakeQueue(self.kept, policy.default(), keys, learn=lambda _: None)
-        self.receiver = Receiver(intake, limits=_LIMITS)
+        self._intake = IntakeQueue(self.kept, policy.default(), keys, learn=lambda _: None)
+        self.receiver = Receiver(self._intake, shapes=self._intake.shapes, limits=_LIMITS)
         self._http, self._grpc = HttpServer(self.receiver), GrpcServer(self.receiver)
         port = self._loop.run_until_complete(self._http.start("127.0.0.1", 0))
         self._connection = _Connection(port)
@@ -166,6 +170,8 @@ class _Target:
             return [f"{way} {status}"]
         rejected = _rejected(said, encoding)
         self._kept_or_rejected(known, encoding, kept, rejected)
+        if kept and encoding is Encoding.PROTOBUF and known is not None:
+            self._as_read(known)
         return [f"{way} 200", *(["of which in part"] if rejected else []), *(["of which kept some"] if kept else [])]
 
     def _kept_or_rejected(self, body: bytes | None, encoding: Encoding, kept: int, rejected: int) -> None:
@@ -176,6 +182,11 @@ class _Target:
             assert kept + rejected >= count, (kept, rejected, count)
             if encoding is Encoding.PROTOBUF:
                 assert kept + rejected == count, (kept, rejected, count)
+
+    def _as_read(self, body: bytes) -> None:
+        """Fails where anything else was kept than what reading every span gives."""
+        read, _ = self._intake.digest(decode(body, Encoding.PROTOBUF).spans)
+        assert _facts(read) == _facts(self.kept.last)
 
     def _called(self, random_: random.Random, body: bytes) -> tuple[int, bytes]:
         """The answer of the gRPC server: 200, or the number of a code that is a refusal."""
@@ -206,12 +217,21 @@ class _Target:
         assert self.kept.spans == sum(counted.spans.values())
         assert not [result for _, result in counted.requests if result in ("failed", "cut_off")]
         self.scorer.settled()
+        print(f"{self._intake.shapes.count:9} shapes of spans known at the end")
         print(f"{self.kept.spans:9} spans kept here; {len(self.scorer.verdicts())} runs judged by the scorer")
         print(f"memory: {self._first_mib:.0f} MiB here before the first; {self.state()}")
         assert memory_mib(peak=True) - self._first_mib < _GROWTH_MIB
         assert 0 == self.scorer.stop()
         assert "Traceback" not in self.scorer.log, self.scorer.log
         assert " fault" not in self.scorer.log, self.scorer.log
+
+
+def _facts(arrivals: Sequence[Arrival]) -> list[tuple[object, ...]]:
+    """What arrivals hold, in an order of their own."""
+    return sorted(
+        (one.trace_id, sorted(one.names), one.root_ended, sorted(map(repr, _FACTS.decode(one.facts))))
+        for one in arrivals
+    )
 
 
 def _rejected(said: bytes, encoding: Encoding) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import zstandard
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
@@ -21,6 +22,7 @@ from otel_loopguard import attributes as attr
 from otel_loopguard.scorer.decode import Encoding
 from tests.files.convert import to_protobuf
 from tests.fuzz.frame import damage
+from tests.scorer.exported_runs import made_runs
 
 Make: TypeAlias = Callable[[random.Random], bytes]
 
@@ -152,6 +154,31 @@ def _forged_json(random_: random.Random, line: bytes) -> bytes:
     return json.dumps(root).encode("utf-8", "surrogatepass")
 
 
+def _renewed(random_: random.Random, message: bytes) -> bytes:
+    """The same request as of other calls: all that differs from call to call is different."""
+    request = TracesData.FromString(message)
+    trace_id, start = random_.randbytes(16), random_.randrange(2**60, 2**61)
+    for span in (one for group in request.resource_spans for scoped in group.scope_spans for one in scoped.spans):
+        span.trace_id, span.span_id = trace_id, random_.randbytes(8)
+        span.start_time_unix_nano, span.end_time_unix_nano = start, start + random_.randrange(10**9)
+        for pair in span.attributes:
+            if pair.key.endswith("digest"):
+                pair.value.string_value = random_.randbytes(16).hex()
+            elif pair.value.HasField("int_value") and pair.key != attr.SCHEMA:
+                pair.value.int_value = random_.choice((1, 2, 127, 128, 300, 16_383))
+    return bytes(request.SerializeToString())
+
+
+def _overwritten(random_: random.Random, message: bytes) -> bytes:
+    """The same bytes, a few of which are others: all lengths stay."""
+    changed = bytearray(message)
+    for _ in range(random_.randint(1, 3)):
+        changed[random_.randrange(len(changed))] = random_.choice(
+            (*b"\x00\x01\x7f\x80\xff aA0%{", random_.randrange(256))
+        )
+    return bytes(changed)
+
+
 def _not_text(random_: random.Random, message: bytes) -> bytes:
     """The same bytes, some letters of which are no UTF-8: lengths stay right."""
     old = random_.choice((b"execute_tool", b"gen_ai", b"service.name", b"tool", b"e"))
@@ -217,6 +244,7 @@ class Corpus:
         lines = [line for path in sorted(_EXAMPLES.glob("*.jsonl")) for line in path.read_bytes().splitlines()]
         lines = sorted(line for line in lines if len(line) <= _LONGEST_BYTES)
         messages = [to_protobuf(line) for line in lines]
+        ours = [bytes(encode_spans(run).SerializeToString()) for run in made_runs(12, random.Random(1))]
         json_, protobuf = Encoding.JSON, Encoding.PROTOBUF
         self._rare: tuple[tuple[Encoding, Make], ...] = ((protobuf, _many), (json_, _many_json))
         self._makers: tuple[tuple[Encoding, Make], ...] = (
@@ -231,6 +259,9 @@ class Corpus:
             (json_, lambda random_: damage(random_, random_.choice(lines), _TOKENS)),
             (protobuf, lambda random_: damage(random_, random_.choice(messages), _TOKENS)),
             (protobuf, lambda random_: damage(random_, random_.choice(messages), _TOKENS)),
+            (protobuf, lambda random_: _renewed(random_, random_.choice(ours))),
+            (protobuf, lambda random_: _overwritten(random_, _renewed(random_, random_.choice(ours)))),
+            (protobuf, lambda random_: _overwritten(random_, _renewed(random_, random_.choice(ours)))),
             (protobuf, lambda random_: _not_text(random_, random_.choice(messages))),
             (json_, lambda random_: _not_text(random_, random_.choice(lines))),
             (protobuf, lambda random_: random_.choice(messages) + random_.choice(messages)),
