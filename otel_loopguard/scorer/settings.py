@@ -7,6 +7,7 @@ loopback only, no content kept.
 from __future__ import annotations
 
 import ipaddress
+import re
 import urllib.parse
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -300,12 +301,19 @@ def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -
     return settings
 
 
+_OF_A_SERVICE: Final = re.compile(
+    r"(?:[A-Z0-9_]+_)?(?:SERVICE_HOST=.*|SERVICE_PORT(?:_[A-Z0-9_]+)?=[0-9]+|PORT=(?:tcp|udp|sctp)://.*"
+    r"|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?=.*)"
+)
+"""What Kubernetes sets in every container, of a service whose name begins like ours."""
+
+
 def _check_names(environ: Mapping[str, str]) -> None:
     """Refuses a mistyped variable: what its owner wanted would be left undone without a word."""
     known = [setting.name.upper() for setting in SETTINGS]
     for name, value in sorted(environ.items()):
         rest = name.removeprefix(PREFIX)
-        if value and rest != name and rest not in known:
+        if value and rest != name and rest not in known and not _OF_A_SERVICE.fullmatch(f"{rest}={value}"):
             close = get_close_matches(rest[:64], known, n=1, cutoff=0.6)
             hint = f"did you mean {PREFIX}{close[0]}?" if close else "the page of the settings lists all there are"
             message = f"{name[:100]} is no setting of the scorer; {hint}"

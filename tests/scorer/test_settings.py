@@ -52,6 +52,8 @@ def test_a_wrong_variable_is_named_as_such() -> None:
         ("TOKENFILE", f"did you mean {PREFIX}TOKEN_FILE?"),
         ("idle_s", "the page of the settings lists all there are"),
         ("", "the page of the settings lists all there are"),
+        ("PORT", "the page of the settings lists all there are"),
+        ("HTTP_PORT", f"did you mean {PREFIX}HTTP?"),
         ("X" * 1000, "the page of the settings lists all there are"),
     ],
 )
@@ -63,6 +65,23 @@ def test_a_mistyped_variable_is_refused(name: str, hint: str) -> None:
         read_settings(DATA, {**others, f"{PREFIX}{name}": "1"})
     assert str(raised.value).endswith(hint)
     assert 300 > len(str(raised.value))
+
+
+@pytest.mark.parametrize("service", ["", "GRPC_"])
+def test_what_kubernetes_sets_of_a_service_is_none_of_ours(service: str) -> None:
+    """Services named `otel-loopguard-scorer` or `otel-loopguard-scorer-grpc` leave these in all containers."""
+    left = {
+        "SERVICE_HOST": "10.0.0.1",
+        "SERVICE_PORT": "4318",
+        "SERVICE_PORT_OTLP_HTTP": "4318",
+        "PORT": "tcp://10.0.0.1:4318",
+        "PORT_4318_TCP": "tcp://10.0.0.1:4318",
+        "PORT_4318_TCP_PROTO": "tcp",
+        "PORT_4318_TCP_PORT": "4318",
+        "PORT_4318_TCP_ADDR": "10.0.0.1",
+    }
+    environ = {f"{PREFIX}{service}{name}": value for name, value in left.items()}
+    assert read_settings(DATA, {}) == read_settings(DATA, environ)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e400", "", "5s", "٣x"])
