@@ -96,7 +96,8 @@ class FactsReader:
         self._digester_for = digester_for
         self._plain: dict[NameKind, set[str]] = {kind: set() for kind in NameKind}
         """Names that pass as they are, by kind; those that do not are digested anew each time."""
-        self._resources: dict[int, tuple[Mapping[str, Value], _Resource]] = {}
+        self._origin: tuple[Mapping[str, Value] | None, _Resource] = (None, _Resource(None, None, None))
+        """The last resource; no more are kept, as nothing bounds what its sender writes into one."""
         self._digested: dict[tuple[str, Effect | None, str], CallFacts] = {}
         """What all calls of a tool have in common whose content was taken off, by tool, effect told and key."""
         self._conversation: tuple[Digester | None, str, str] = (None, "", "")
@@ -481,11 +482,10 @@ class FactsReader:
         return checked
 
     def _resource(self, resource: Mapping[str, Value], digester: Digester) -> _Resource:
-        # Readers hand the same mapping for all spans of one resource, so its identity is the cache key;
-        # the mapping is kept beside the answer, or its id could be given to another one.
-        cached = self._resources.get(id(resource))
-        if cached is not None and cached[0] is resource:
-            return cached[1]
+        # Readers hand the same mapping for all spans of one resource, so that it is known by its identity.
+        last, made = self._origin
+        if last is resource:
+            return made
         service, release = resource.get("service.name"), resource.get("service.version")
         host = [str(resource[key]) for key in HOST_KEYS if resource.get(key) is not None]
         made = _Resource(
@@ -493,9 +493,7 @@ class FactsReader:
             self._name(release, digester) if isinstance(release, str) else None,
             digester.name("\x00".join(host)) if host else None,
         )
-        if len(self._resources) >= MAX_CACHED_NAMES:
-            self._resources.clear()
-        self._resources[id(resource)] = (resource, made)
+        self._origin = (resource, made)
         return made
 
 

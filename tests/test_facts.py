@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import Final
 
@@ -236,6 +237,23 @@ def test_conversations_are_digested_for_each_key() -> None:
         found.append(reader.of_span(span).conversation)
     expected = [one.conversation("first"), one.conversation("second")]
     assert [*expected, other.conversation("second"), other.conversation("first")] == found
+
+
+class _Resource(dict[str, Value]):
+    """A resource that can be watched going."""
+
+
+def test_resources_do_not_stay_in_memory() -> None:
+    """Of the resources of spans that came before nothing is kept: their senders may have written anything into them."""
+    reader = FactsReader(POLICY, lambda _: Digester(KEY, scope=Scope.ENVIRONMENT))
+    services, gone = [], []
+    for number in range(3):
+        resource = _Resource({"service.name": f"shop-{number}"})
+        gone.append(weakref.ref(resource))
+        services += [reader.origin(resource)[0] for _ in range(2)]
+        del resource
+    assert ["shop-0", "shop-0", "shop-1", "shop-1", "shop-2", "shop-2"] == services
+    assert [True, True, False] == [one() is None for one in gone]
 
 
 def test_other_names_are_not_ours() -> None:
