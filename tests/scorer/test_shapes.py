@@ -302,6 +302,12 @@ def test_what_holds_content_is_not_learned() -> None:
         _learn(intake, partial(_tool, {key: "a secret"}), 100)
         assert 0 == intake.shapes.count
     intake = _intake()
+    twice = _field(9, _field(1, b"gen_ai.tool.description") + _field(2, _field(1, b"a secret") * 2))
+    for number in range(100):
+        message = _span(number, _attributes(number)).SerializeToString() + twice
+        decode(_field(1, _field(2, _field(2, message))), Encoding.PROTOBUF, intake.shapes)
+    assert 0 == intake.shapes.count
+    intake = _intake()
     failed = Status(code=Status.STATUS_CODE_ERROR, message="a secret")
     _learn(intake, lambda number: _span(number, _attributes(number), status=failed), 100)
     assert 0 == intake.shapes.count
@@ -357,6 +363,7 @@ def test_what_is_learned_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "MAX_SHAPES", 3)
     monkeypatch.setattr(known, "MAX_ALIKE", 2)
     monkeypatch.setattr(known, "MAX_COUNTED", 4)
+    monkeypatch.setattr(known, "MAX_DOUBLED", 0)
     intake = _intake()
     for tool in ("aa", "bb", "cc", "dd"):
         _learn(intake, partial(_tool, {attr.TOOL_NAME: tool}), 60)
@@ -365,6 +372,31 @@ def test_what_is_learned_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         _learn(intake, partial(_tool, {attr.TOOL_NAME: "x" * size}))
         assert 0 < intake.shapes.count <= 3
     assert 5 == _check(intake, [_span(n, _attributes(n) | {attr.TOOL_NAME: "x" * 8}) for n in range(5)])
+
+
+def test_to_learn_pays_only_where_shapes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time as many were learned as are kept, twice as many spans have to be read before another one is."""
+    monkeypatch.setattr(known, "MAX_SHAPES", 2)
+    intake = _intake()
+    counts = []
+    for size in range(1, 7):
+        for _ in range(4):
+            _learn(intake, partial(_tool, {attr.TOOL_NAME: "x" * size}), known.OFTEN)
+            counts.append(intake.shapes.count)
+    assert [1, 1, 1, 1, 2, 2, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 2] == counts
+    monkeypatch.setattr(known, "MAX_DOUBLED", 1)
+    _learn(intake, partial(_tool, {attr.TOOL_NAME: "x" * 7}), 2 * known.OFTEN)
+    assert 1 == intake.shapes.count
+
+
+def test_a_long_name_of_a_scope_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing bounds what a sender calls a scope."""
+    monkeypatch.setattr(known, "MAX_SCOPE_CHARS", 7)
+    intake = _intake()
+    _learn(intake, partial(_tool, {}), 100, scope="a scope!")
+    assert 0 == intake.shapes.count
+    _learn(intake, partial(_tool, {}), 100, scope="a scope")
+    assert 1 == intake.shapes.count
 
 
 def test_a_long_span_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,13 @@ MAX_ALIKE: Final = 8
 MAX_SPAN_BYTES: Final = 4096
 MAX_COUNTED: Final = 4096
 """Lengths of which the spans that had to be read are counted; past this counting begins anew."""
+MAX_SCOPE_CHARS: Final = 256
+"""Scopes with longer names are read: the names of those that are counted stay in memory."""
 OFTEN: Final = 8
 """Spans of one length that had to be read before the shape of one is learned; then twice as many, and so on."""
+MAX_DOUBLED: Final = 7
+"""How often `OFTEN` is doubled at most. To learn takes as long as to read a hundred spans, so that it pays only where
+shapes last: it is doubled with every `MAX_SHAPES` that were learned, or could not be."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _NONE: Final[Mapping[int, tuple[Shape, ...]]] = {}
@@ -49,7 +54,7 @@ class Shapes:
         """By scope, and by the length of their spans."""
         self._read: dict[tuple[str, int], int] = {}
         """How many spans of a scope and a length had to be read since a shape of them was learned."""
-        self._count = self._number = 0
+        self._count = self._number = self._tried = 0
         self._learning = Lock()
 
     @property
@@ -77,16 +82,19 @@ class Shapes:
             message: its bytes.
             span: what they say.
         """
+        if len(span.scope) > MAX_SCOPE_CHARS or len(message) > MAX_SPAN_BYTES:
+            return
         key = (span.scope, len(message))
         if len(self._read) >= MAX_COUNTED:
             self._read.clear()
         read = self._read[key] = self._read.get(key, 0) + 1
-        if read < OFTEN or read & (read - 1) or len(message) > MAX_SPAN_BYTES:
+        if read < OFTEN << min(self._tried // MAX_SHAPES, MAX_DOUBLED) or read & (read - 1):
             return
         with self._learning:
             alike = self.of(span.scope).get(len(message), ())
             if len(alike) >= MAX_ALIKE or any(shape.fits(message) for shape in alike):
                 return  # learned meanwhile
+            self._tried += 1
             shape = learned(self._teacher, message, span, self._number)
             if shape is None:
                 return

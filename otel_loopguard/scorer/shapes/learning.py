@@ -184,6 +184,8 @@ class _Learning:
         if key in keys:
             raise Unlike
         keys.add(key)
+        if kind_of_key(key.decode()) in _MAY_BE_CONTENT:
+            raise Unlike
         inner = list(otlp_wire.fields(message, value_start, value_end))
         if len(inner) == 1:
             tag, first, after = inner[0]
@@ -192,8 +194,6 @@ class _Learning:
                 yield slot
 
     def _of_value(self, key: str, tag: int, start: int, value: bytes) -> Slot | None:
-        if kind_of_key(key) in _MAY_BE_CONTENT:
-            raise Unlike
         if key.partition(".")[0] not in _HEADS:
             self._unread.append(slots.text_slot(start, value) if tag == TEXT else slots.whole_slot(start, value, tag))
             return None
