@@ -231,6 +231,10 @@ _ADVICE: Final = {
     ),
     LintCode.UNUSED_TOOL: "A name that is spelled otherwise in the spans would look like this.",
 }
+_MAX_PATH_CHARS: Final = 256
+"""A path of `lint.fields` is shorter: cut, it would not be what to write into a policy."""
+_NOT_TEXT: Final = frozenset({"null", "true", "false"})
+"""What YAML takes for no text where it is not in quotes."""
 _LAST_PAGE: Final = " If every answer was the last page, leave it."
 _HIDDEN: Final = (
     " A part that begins with `_n:` stands for a key that may be content and is not shown; look it up in a result."
@@ -240,15 +244,19 @@ _HIDDEN: Final = (
 def lint_sentence(lint: Lint) -> str:
     """What was seen, with its counts."""
     counts = {name: str(number) for name, number in lint.evidence.items()}
-    fields = " and ".join(f"`{safe(path)}`" for path in lint.fields)
+    fields = " and ".join(f"`{safe(path, limit=_MAX_PATH_CHARS)}`" for path in lint.fields)
     return LINTS[lint.lint].format(**counts, rule=safe(lint.rule or ""), fields=fields)
 
 
 def lint_advice(lint: Lint) -> str:
     """What it means, and what to write into the policy."""
     hidden = [path for path in lint.fields if NAME_PREFIX in path]
-    paths = ", ".join(safe(path) if path.isidentifier() else f'"{safe(path)}"' for path in lint.fields)
+    paths = ", ".join(_quoted(safe(path, limit=_MAX_PATH_CHARS)) for path in lint.fields)
     said = _ADVICE[lint.lint].format(key=lint.key, paths=paths)
     if lint.key == "pagination.cursor":
         said += _LAST_PAGE
     return said + _HIDDEN if hidden else said
+
+
+def _quoted(path: str) -> str:
+    return path if path.isidentifier() and path.lower() not in _NOT_TEXT else f'"{path}"'

@@ -265,6 +265,22 @@ def test_a_key_that_may_be_content_is_not_shown(key: str) -> None:
     assert "is not shown" in lint_advice(lint)
 
 
+_LONG = "a" * 48
+
+
+@pytest.mark.parametrize("key", ["at", "null", "True", "false", "no", "a-b", "$ref", _LONG])
+def test_the_advice_can_be_written_into_a_policy(key: str) -> None:
+    """As it stands, in YAML: then the repeats are found."""
+    within = {_LONG: {_LONG: {_LONG: {key: 1, "x": 1}}}} if key == _LONG else {key: 1, "x": 1}
+    results = [json.loads(json.dumps(within).replace(f'"{key}": 1', f'"{key}": "t{n}"')) for n in range(12)]
+    (lint,) = judge_evidence(evidence_with_content(calls_of(results), DEFAULT), DEFAULT)
+    advised = lint_advice(lint).partition("`")[2].partition("`")[0]
+    head = "version: 1\npolicy: shop\npolicy_version: 1\ntools:\n  lookup_order:\n    "
+    policy = policies.load(head + advised + "\n", source="made for the test")
+    assert advised.replace('"', "") == f"ignore_result: [{', '.join(lint.fields)}]"
+    assert [] == lints_of(calls_of(results), policy)
+
+
 def test_evidence_holds_no_content() -> None:
     """Neither values nor odd keys stand in what is kept of a run."""
     records = calls_of([{"a": "canary", "canary key": f"canary{n}"} for n in range(12)])
