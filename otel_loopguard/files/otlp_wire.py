@@ -304,11 +304,8 @@ class _Reader:
             self.items.append(self._report(error.reason))
             return
         parent_bytes = span.parent_span_id
-        parent, bad_parent = None, None
-        if parent_bytes:
-            parent = parent_bytes.hex()
-            if len(parent_bytes) != _SPAN_BYTES or parent_bytes == _NO_SPAN:
-                parent, bad_parent = parent_id(parent)
+        is_sound = len(parent_bytes) == _SPAN_BYTES and parent_bytes != _NO_SPAN
+        parent, bad_parent = (parent_bytes.hex(), None) if is_sound else parent_id(parent_bytes.hex())
         name, pairs = span.name, span.attributes
         start, end = span.start_time_unix_nano, span.end_time_unix_nano or None
         if self._wanted is not None and not self._wanted(name, scope, pairs):

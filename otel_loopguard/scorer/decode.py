@@ -74,7 +74,8 @@ def decode(body: bytes, encoding: Encoding, shapes: Shapes | None = None) -> Dec
     Raises:
         RefusedError: MALFORMED, it is no trace request; TOO_LARGE_UNPACKED, it has more parts than fit.
 
-    Cost: for protobuf, some 1.7 times parsing with the generated types and reading six attributes (`bench_decode`).
+    Cost: for protobuf, some 1.5 times parsing with the generated types and reading six attributes; of tool spans whose
+    shape is known 0.8 times, the facts included (`bench_decode`).
     """
     rows: Sequence[Row] = ()
     if encoding is Encoding.JSON:
