@@ -188,7 +188,7 @@ class _Frame:
         return found
 
     def _split(self, place: int, end: int) -> tuple[list[_Place], list[_Place]]:
-        """Where the fields 1 and 2 of a message stand; all its other fields are passed over."""
+        """Where the fields 1 and 2 of a message stand; all its other fields are passed over, and count all the same."""
         message, left = self._message, self._left
         ones: list[_Place] = []
         twos: list[_Place] = []
@@ -201,11 +201,11 @@ class _Frame:
                         length, place = _varint(message, place - 1)
                     start, place = place, place + length
                     (twos if tag == _TWO else ones).append((start, place))
-                    left -= 1
-                    if left < 0:
-                        raise DamagedError(Reason.TOO_MANY)
                 else:
                     place = _after(message, place)
+                left -= 1
+                if left < 0:
+                    raise DamagedError(Reason.TOO_MANY)
         except IndexError:
             raise DamagedError(Reason.NOT_PROTOBUF) from None
         if place != end:

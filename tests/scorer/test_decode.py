@@ -379,6 +379,19 @@ def test_millions_of_empty_parts_take_no_memory(encoding: Encoding, body: bytes,
     assert peak < 4 * len(body)
 
 
+@pytest.mark.parametrize("within", [False, True], ids=["request", "resource"])
+def test_unknown_fields_are_passed_over_unless_they_are_many(*, within: bool) -> None:
+    """A newer schema has some; a body of nothing else, which packs into a thousandth, is not walked to its end."""
+
+    def with_fields(number: int) -> bytes:
+        unknown = b"\x7a\x00" * number
+        parts = TracesData(resource_spans=[ResourceSpans.FromString(unknown)]).SerializeToString()
+        return request(message()) + (parts if within else unknown)
+
+    assert 1 == len(decode(with_fields(900), Encoding.PROTOBUF).spans)
+    assert Refusal.TOO_LARGE_UNPACKED is _refusal(with_fields(5000), Encoding.PROTOBUF)
+
+
 def test_a_span_of_too_many_parts_is_rejected() -> None:
     """It is rejected with a reason of its own, and its neighbour is kept; below the bound it is read."""
     most = otlp_wire.MAX_PARTS
