@@ -1,9 +1,9 @@
 """The 59 cases from users' complaints, judged with their own policies.
 
 `waiting.json` lists what a later issue brings; a case of that list that starts to pass fails here, so that it
-is taken off the list. What a guard would decide is tested on its predictions; what a case expects of a live guard or
-of replicas is listed there too. What it expects of metrics is asked of a running scorer
-(`tests/scorer/test_served_cases.py`).
+is taken off the list. What a guard would decide is tested on its predictions; what a case expects of a live guard is
+listed there too. What it expects of metrics and of replicas is asked of running scorers
+(`tests/scorer/test_served_cases.py`, `tests/collector/test_replicas.py`).
 """
 
 from __future__ import annotations
