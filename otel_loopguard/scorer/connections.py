@@ -1,7 +1,7 @@
 """Closes HTTP connections that send no request, or the head of one byte by byte: aiohttp would wait for ever.
 
-Invariants: a connection with a request in work is never closed; what is remembered of connections that have ended is
-forgotten at the next look.
+Invariants: a connection with a request in work is never closed, but for one that reads no answers at the end; what is
+remembered of connections that have ended is forgotten at the next look.
 """
 
 from __future__ import annotations
@@ -30,15 +30,24 @@ class IdleConnections:
         self._since: dict[web.RequestHandler, float] = {}
         """Since when a connection has had no request; infinite while it has one."""
         self._watching: asyncio.Task[None] | None = None
+        self._server: web.Server | None = None
 
     def start(self, server: web.Server) -> None:
         """Begins to watch."""
+        self._server = server
         self._watching = asyncio.create_task(self._watch(server))
 
     def stop(self) -> None:
         """Ends watching."""
         if self._watching is not None:
             self._watching.cancel()
+
+    def cut_unread(self) -> None:
+        """Ends connections that do not read what they are answered: the end of the server would wait for them."""
+        for connection in () if self._server is None else list(self._server.connections):
+            transport = connection.transport
+            if isinstance(transport, asyncio.WriteTransport) and transport.get_write_buffer_size():
+                transport.abort()
 
     @contextlib.contextmanager
     def busy(self, connection: web.RequestHandler) -> Iterator[None]:

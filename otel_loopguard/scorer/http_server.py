@@ -37,7 +37,7 @@ BODY_S: Final = 30.0
 IDLE_S: Final = 75.0
 """How long a connection is kept without a whole head of a request, at the beginning and between requests."""
 STOP_BODY_S: Final = 2.0
-"""The same for what is left of it once the server is told to stop."""
+"""The same for what is left of it once the server is told to stop, and how long answers may then take to be read."""
 LINGER_S: Final = 1.0
 """How long the rest of a refused body is still read, so that its sender gets to read the answer."""
 _INLINE_BYTES: Final = 64 * 1024
@@ -141,7 +141,9 @@ class HttpServer:
     async def stop(self) -> None:
         """Ends: requests under way are answered first, new ones are refused, and those that do not arrive."""
         self._receiver.stop()
-        soon = asyncio.get_running_loop().time() + STOP_BODY_S
+        loop = asyncio.get_running_loop()
+        soon = loop.time() + STOP_BODY_S
+        loop.call_at(soon, self._idle.cut_unread)
         for arriving in self._arriving:
             if not arriving.expired():
                 arriving.reschedule(min(soon, arriving.when() or soon))

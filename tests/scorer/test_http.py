@@ -559,6 +559,20 @@ def test_stopping_does_not_wait_for_what_does_not_arrive() -> None:
     assert 1 == took.counts.read().requests["http", "stopping"]
 
 
+def test_stopping_does_not_wait_for_answers_that_nobody_reads() -> None:
+    """A connection that asks again and again and reads nothing is cut off."""
+    asking = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 1_000_000
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(1)
+        with served(receiver(MemoryIntake())) as port:
+            connection.connect(("127.0.0.1", port))
+            with pytest.raises(TimeoutError):
+                connection.sendall(asking)
+        with pytest.raises(ConnectionError):
+            connection.sendall(asking)
+
+
 def test_a_port_in_use_is_a_clear_error() -> None:
     """Two servers on one port are refused, with the address."""
     with served(receiver(MemoryIntake())) as port:
