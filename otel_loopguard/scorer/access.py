@@ -21,7 +21,7 @@ import msgspec
 from otel_loopguard.errors import ServeError
 
 MIN_TOKEN_CHARS: Final = 16
-_Stamp: TypeAlias = tuple[int, int, int]
+_Stamp: TypeAlias = tuple[int, ...]
 _SCHEME: Final = "bearer"
 _PASSWORD_SCHEME: Final = "basic"  # noqa: S105 - the name of a scheme
 
@@ -117,12 +117,15 @@ def _tokens_in(path: Path) -> list[str]:
 
 
 def _stamp(path: Path) -> _Stamp | None:
-    """What tells one state of a file from another, also where a link to it was moved; None where it is not there."""
+    """What tells one state of a file from another; None where it is not there.
+
+    Also where a link to it was moved, it was made readable, or others were put into it that are as long and as old.
+    """
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 def _password(credentials: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
 import socket
 import ssl
 from pathlib import Path
@@ -114,6 +115,17 @@ def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
     assert tokens.read_again()
     assert [True, False] == [tokens.allow(f"Bearer {shown}") for shown in (TOKEN, OTHER)]
     assert not Tokens([TOKEN]).read_again()
+
+
+def test_a_change_that_shows_in_neither_size_nor_age_is_seen(tmp_path: Path) -> None:
+    """As when the file could not be read before its mode was put right, or was copied with its times."""
+    path = tmp_path / "token"
+    path.write_text("a-token-as-long-as-b", encoding="utf-8")
+    tokens, before = Tokens.from_file(path), path.stat()
+    path.write_text("b-token-as-long-as-a", encoding="utf-8")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert tokens.read_again()
+    assert tokens.allow("Bearer b-token-as-long-as-a")
 
 
 # --- TLS ----------------------------------------------------------------------------------------------
