@@ -124,12 +124,13 @@ def fields_of(value: Value, digester: Digester) -> Fields | None:
 
 
 def differing(before: Fields, now: Fields) -> tuple[str, ...]:
-    """The paths in which two results differ, sorted; empty where nothing in them is equal.
+    """The paths in which two results differ, sorted; empty where nothing in them is equal but the length of lists.
 
     A list that got longer or shorter differs as a whole.
     """
-    paths = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
-    if len(paths) == len(before.keys() | now.keys()):
+    every = before.keys() | now.keys()
+    paths = {path for path in every if before.get(path) != now.get(path)}
+    if all(path.endswith(LENGTH) for path in every - paths):
         return ()
     for path in [path for path in paths if path.endswith(LENGTH)]:
         whole = path.removesuffix(LENGTH)
