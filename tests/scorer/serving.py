@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 from prometheus_client.parser import text_string_to_metric_families
 
 from otel_loopguard.scorer.settings import PREFIX
+from otel_loopguard.scorer.store import Store
 
 ROOT: Final = Path(__file__).parents[2]
 KEY_HEX: Final = bytes(range(32)).hex()
@@ -167,6 +168,14 @@ class Scorer:
     def verdicts(self) -> dict[str, dict[str, Any]]:
         """The last verdict of each run that stands in the file, by run."""
         return {line["run_id"]: line for line in self.lines()}
+
+    def standing(self) -> set[str]:
+        """The runs that it has, once it has stopped; the file has verdicts of withdrawn ones, too."""
+        store = Store(self.data)
+        try:
+            return {run.run_id for run in store.runs(limit=100_000)}
+        finally:
+            store.close()
 
     def lines(self) -> Sequence[dict[str, Any]]:
         """All lines of the file of verdicts."""

@@ -27,7 +27,6 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from otel_loopguard import policy as policies
 from otel_loopguard.model import Verdict
 from otel_loopguard.scorer.counting import net
-from otel_loopguard.scorer.store import Store
 from tests.dialects import captures
 from tests.processor.canaries import CANARY
 from tests.processor.setups import read_back, send
@@ -99,22 +98,13 @@ def test_copies_in_any_order_change_nothing(tmp_path: Path) -> None:
             counted = net(scorer.metrics())
             assert 0 == scorer.stop()
         # On a slow machine a part of a run is judged alone, and withdrawn later: its verdict stands in the file.
-        runs = standing_runs(scorer.data)
+        runs = scorer.standing()
         standing = {run_id: verdict for run_id, verdict in found(scorer).items() if run_id in runs}
         seen.append((standing, {one: value for one, value in counted.items() if one[0] != DUPLICATES}))
     assert seen[0][0] == seen[1][0]
     assert pytest.approx(seen[0][1]) == seen[1][1]
     assert len(seen[0][1]) > 30
     assert len(seen[0][0]) > 40
-
-
-def standing_runs(data: Path) -> set[str]:
-    """The runs that a stopped scorer has."""
-    store = Store(data)
-    try:
-        return {run.run_id for run in store.runs(limit=10_000)}
-    finally:
-        store.close()
 
 
 def test_content_stands_nowhere(tmp_path: Path) -> None:
