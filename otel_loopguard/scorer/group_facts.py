@@ -28,7 +28,7 @@ class GroupFacts(msgspec.Struct, array_like=True, kw_only=True):
     sealed: dict[str, int] = {}
     """In how many of these parts each run was, by its id without the part's number."""
     withdrawn: dict[str, int] = {}
-    """Revision at which a run was withdrawn: one that comes back goes on from there."""
+    """Revision under which a run was withdrawn: one that comes back goes on from there."""
     aliases: dict[str, str] = {}
     """What runs are called whose own id another run bears."""
 

@@ -141,7 +141,8 @@ class _Judging:
         whole = self._whole
         gone = sorted(self._before.keys() - self._found)
         withdrawn = {run_id: at for run_id, at in whole.withdrawn.items() if run_id not in self._found}
-        withdrawn.update((run_id, self._before[run_id].verdict.revision) for run_id in gone)
+        # The next number is that of the news that it is withdrawn (`settling`).
+        withdrawn.update((run_id, self._before[run_id].verdict.revision + 1) for run_id in gone)
         return Judgement(
             kept=GroupFacts(
                 spans=parts[-1].spans,

@@ -19,6 +19,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 
 from otel_loopguard import attributes as attr
 from otel_loopguard.model import Finding, RunOutcome, Severity, Verdict
+from otel_loopguard.scorer.metrics import WITHDRAWN
 from otel_loopguard.scorer.posting import NeverTakenError, Poster, Signal
 from otel_loopguard.scorer.records import JudgedRun
 
@@ -34,6 +35,7 @@ _FAILED: Final = frozenset(
     {RunOutcome.LOOP, RunOutcome.DUPLICATE_WRITE, RunOutcome.INDETERMINATE_WRITE, RunOutcome.BUDGET_EXCEEDED}
 )
 """The outcomes that are the agent's fault. All others bear no score: nothing was shown either way."""
+_WITHDRAWN_BECAUSE: Final = "no run of its own: its spans are part of another"
 _UID_OF: Final = uuid.uuid5(uuid.NAMESPACE_URL, "otel-loopguard/verdict")
 _SPAN_ID_LENGTH: Final = 16
 
@@ -97,12 +99,16 @@ def _said(finding: Finding) -> str:
 
 def _event(run: JudgedRun) -> LogRecord:
     verdict = run.verdict
-    passed = verdict.outcome in _PASSED
+    passed, fault = verdict.outcome in _PASSED, verdict.outcome in _FAILED
+    score: float | None = 1.0 if passed else 0.0 if fault else None
+    label, said = verdict.outcome.value, explanation(verdict)
+    if run.withdrawn:
+        fault, score, label, said = False, None, WITHDRAWN, _WITHDRAWN_BECAUSE
     given: dict[str, Scalar | None] = {
         "gen_ai.evaluation.name": EVALUATION,
-        "gen_ai.evaluation.score.label": verdict.outcome.value,
-        "gen_ai.evaluation.score.value": 1.0 if passed else 0.0 if verdict.outcome in _FAILED else None,
-        "gen_ai.evaluation.explanation": explanation(verdict),
+        "gen_ai.evaluation.score.label": label,
+        "gen_ai.evaluation.score.value": score,
+        "gen_ai.evaluation.explanation": said,
         attr.AGENT_NAME: verdict.agent,
         "gen_ai.request.model": verdict.model,
         "log.record.uid": str(uuid.uuid5(_UID_OF, f"{run.run_id}\n{verdict.revision}")),
@@ -119,7 +125,6 @@ def _event(run: JudgedRun) -> LogRecord:
         "loopguard.wasted.tokens": verdict.wasted_tokens,
         "loopguard.backfill": run.backfill,
     }
-    fault = verdict.outcome in _FAILED
     record = LogRecord(
         time_unix_nano=max(0, run.judged_ns),
         observed_time_unix_nano=max(0, run.judged_ns),

@@ -194,10 +194,14 @@ class Repeating:
 
 def verdict_line(run: JudgedRun) -> bytes:
     """A verdict as one line of JSON: the fields that `replay --json` prints, then how it came about."""
-    verdict = msgspec.to_builtins(run.verdict)
-    return (
-        msgspec.json.encode({**verdict, "close": run.close, "judged": run.judged_ns, "backfill": run.backfill}) + b"\n"
-    )
+    line = {
+        **msgspec.to_builtins(run.verdict),
+        "close": run.close,
+        "judged": run.judged_ns,
+        "backfill": run.backfill,
+        "withdrawn": run.withdrawn,
+    }
+    return msgspec.json.encode(line) + b"\n"
 
 
 class VerdictFile:

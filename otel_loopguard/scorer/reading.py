@@ -23,6 +23,12 @@ from otel_loopguard.scorer.records import JudgedRun, Pending, Series, StoredGrou
 
 _PENDING_AT_ONCE: Final = 10_000
 
+_NOT_SENT: Final = "position > coalesce((SELECT position FROM sink WHERE name = ?1), 0)"
+_TOLD: Final = (
+    f"SELECT position, record FROM run WHERE {_NOT_SENT} UNION ALL "  # noqa: S608 - fixed
+    f"SELECT position, record FROM withdrawn WHERE {_NOT_SENT}"
+)
+"""What a sink has not had."""
 EVERY_RUN: Final = Filters()
 DEFAULT_RUNS: Final = 100
 
@@ -131,12 +137,9 @@ class StoreReading:
     def outbox(self, sink: str, limit: int) -> list[tuple[int, JudgedRun]]:
         """Returns runs that a sink has not had, in the order in which they were judged, with their positions.
 
-        A run that was revised before the sink had it comes once, as it is now.
+        A run that was revised before the sink had it comes once, as it is now; one that was withdrawn comes as such.
         """
-        query = (
-            "SELECT position, record FROM run WHERE position > "
-            "coalesce((SELECT position FROM sink WHERE name = ?), 0) ORDER BY position LIMIT ?"
-        )
+        query = f"SELECT position, record FROM ({_TOLD}) ORDER BY position LIMIT ?2"  # noqa: S608 - fixed
         return self._decoded(query, (sink, limit))
 
     def _decoded(self, query: str, values: Sequence[Any]) -> list[tuple[int, JudgedRun]]:
@@ -147,5 +150,4 @@ class StoreReading:
 
     def backlog(self, sink: str) -> int:
         """Returns how many runs a sink has not had."""
-        query = "SELECT count(*) FROM run WHERE position > coalesce((SELECT position FROM sink WHERE name = ?), 0)"
-        return int(self._readers.all(query, (sink,))[0][0])
+        return int(self._readers.all(f"SELECT count(*) FROM ({_TOLD})", (sink,))[0][0])  # noqa: S608 - fixed

@@ -155,6 +155,8 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Calls by tool."""
     labels: Labels = ()
     """What its metrics are counted under; `totals.Accumulated.plan` sets it."""
+    withdrawn: bool = False
+    """It is no run any more, as its spans are part of another: late ones showed that. The verdict is its last one."""
     lint: Evidence = {}
     """What it tells of the policy, by tool; of most runs nothing."""
 

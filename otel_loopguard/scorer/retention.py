@@ -31,6 +31,7 @@ def evict_old(db: sqlite3.Connection, before_ns: int) -> tuple[int, int]:
     Returns:
         (groups, runs) that went; (0, 0) where none is left.
     """
+    db.execute("DELETE FROM withdrawn WHERE judged_ns < ?", (before_ns,))
     query = "SELECT grp FROM judged WHERE judged_ns < ? ORDER BY judged_ns, grp LIMIT ?"
     return _evict(db, [grp for (grp,) in db.execute(query, (before_ns, BATCH_GROUPS))])
 
@@ -44,6 +45,8 @@ def evict_above(db: sqlite3.Connection, max_bytes: int) -> tuple[int, int]:
     excess = used_bytes(db) - max_bytes
     if excess <= 0:
         return 0, 0
+    oldest = "SELECT position FROM withdrawn ORDER BY position LIMIT ?"
+    db.execute(f"DELETE FROM withdrawn WHERE position IN ({oldest})", (BATCH_GROUPS,))  # noqa: S608 - fixed
     query = (
         "SELECT grp, length(facts) + 3 * length(names) + "
         "(SELECT total(length(record)) + 400 * count(*) FROM run WHERE run.grp = judged.grp) "

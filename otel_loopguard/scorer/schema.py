@@ -14,8 +14,13 @@ from typing import Final
 
 from otel_loopguard.errors import StoreError
 
-VERSION: Final = 1
-MIGRATIONS: Final[dict[int, str]] = {}
+VERSION: Final = 2
+_WITHDRAWN: Final = """\
+CREATE TABLE IF NOT EXISTS withdrawn (
+  position INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, judged_ns INTEGER NOT NULL, record TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS withdrawn_by_time ON withdrawn (judged_ns);
+"""
+MIGRATIONS: Final[dict[int, str]] = {1: _WITHDRAWN}
 """By version, the statements that make the next version of it."""
 APPLICATION_ID: Final = 0x4C475343
 """Marks the file as ours; also `file` shows it."""
@@ -52,7 +57,7 @@ CREATE INDEX run_by_service ON run (service, judged_ns, run_id);
 CREATE INDEX run_by_release ON run (release, judged_ns, run_id);
 CREATE TABLE total (name TEXT NOT NULL, labels TEXT NOT NULL, value NOT NULL, PRIMARY KEY (name, labels)) WITHOUT ROWID;
 CREATE TABLE sink (name TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID;
-"""
+"""  # and what migrations add
 
 
 def connect_writer(file: Path, *, max_pages: int | None = None) -> sqlite3.Connection:
@@ -128,7 +133,7 @@ def prepare(db: sqlite3.Connection, file: Path, *, complete: bool) -> None:
             message = f"the database {file} has lost its tables: {WAY_ON}"
             raise StoreError(message)
         _check_log(db.execute("PRAGMA journal_mode = WAL"), file)
-        _run(db, _SCHEMA, VERSION)
+        _run(db, _SCHEMA + "".join(MIGRATIONS[version] for version in range(1, VERSION)), VERSION)
         # Into the main file at once: a log whose database is empty counts for nothing.
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return

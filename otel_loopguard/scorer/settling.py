@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from otel_loopguard.errors import StaleError
-from otel_loopguard.scorer.records import Arrival, JudgedRun, Labels, Pending, Series, Settlement, Totals
+from otel_loopguard.scorer.records import Arrival, Close, JudgedRun, Labels, Pending, Series, Settlement, Totals
 
 PendingRow: TypeAlias = tuple[bytes, int, int, int, str | None, bytes]
 
@@ -87,8 +87,9 @@ def settle(db: sqlite3.Connection, settlement: Settlement, packed: bytes) -> Non
     for merged in settlement.merged:
         take_group(db, merged)
     for run_id in settlement.withdrawn:
-        marks = db.execute("DELETE FROM run WHERE run_id = ? RETURNING grp", (run_id,)).fetchall()
-        _expect([True], [mark in settlement.merged for (mark,) in marks], "a run that it withdraws is not there")
+        found = db.execute("DELETE FROM run WHERE run_id = ? RETURNING grp, record", (run_id,)).fetchall()
+        _expect([True], [grp in settlement.merged for grp, _ in found], "a run that it withdraws is not there")
+        _put_withdrawn(db, decode_run(found[0][1]), settlement.judged_ns)
     moved = [(group, merged) for merged in settlement.merged if merged != group]
     db.executemany("UPDATE run SET grp = ? WHERE grp = ?", moved)
     names = names_text(settlement.names)
@@ -122,6 +123,7 @@ def _put_run(db: sqlite3.Connection, group: int, run: JudgedRun) -> None:
     """Stores a run in place of what was known of it, under a new position: each sink is to get it."""
     before = db.execute("DELETE FROM run WHERE run_id = ? RETURNING grp", (run.run_id,)).fetchall()
     _expect([], [grp for (grp,) in before if grp != group], "a run of it belongs to another group")
+    db.execute("DELETE FROM withdrawn WHERE run_id = ?", (run.run_id,))  # it is back
     verdict = run.verdict
     db.execute(
         _PUT_RUN,
@@ -134,6 +136,17 @@ def _put_run(db: sqlite3.Connection, group: int, run: JudgedRun) -> None:
             verdict.release,
             encode_json(run).decode(),
         ),
+    )
+
+
+def _put_withdrawn(db: sqlite3.Connection, run: JudgedRun, judged_ns: int) -> None:
+    """Notes that a run is none any more, under a position of its own among those of runs: each sink is to be told."""
+    verdict = msgspec.structs.replace(run.verdict, revision=run.verdict.revision + 1, final=True)
+    told = msgspec.structs.replace(run, verdict=verdict, close=Close.LATE, judged_ns=judged_ns, withdrawn=True)
+    (position,) = db.execute("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'run' RETURNING seq").fetchall()[0]
+    db.execute(
+        "INSERT OR REPLACE INTO withdrawn (position, run_id, judged_ns, record) VALUES (?, ?, ?, ?)",
+        (position, run.run_id, judged_ns, encode_json(told).decode()),
     )
 
 

@@ -18,7 +18,6 @@ from typing import Any, Final, Self
 from prometheus_client.parser import text_string_to_metric_families
 
 from otel_loopguard.scorer.settings import PREFIX
-from otel_loopguard.scorer.store import Store
 
 ROOT: Final = Path(__file__).parents[2]
 KEY_HEX: Final = bytes(range(32)).hex()
@@ -166,16 +165,12 @@ class Scorer:
         )
 
     def verdicts(self) -> dict[str, dict[str, Any]]:
-        """The last verdict of each run that stands in the file, by run."""
-        return {line["run_id"]: line for line in self.lines()}
+        """The last verdict of each run that stands in the file, by run, but for those that were withdrawn.
 
-    def standing(self) -> set[str]:
-        """The runs that it has, once it has stopped; the file has verdicts of withdrawn ones, too."""
-        store = Store(self.data)
-        try:
-            return {run.run_id for run in store.runs(limit=100_000)}
-        finally:
-            store.close()
+        On a slow machine a part of a run may be judged alone, and withdrawn later.
+        """
+        last = {line["run_id"]: line for line in self.lines()}
+        return {run_id: line for run_id, line in last.items() if not line["withdrawn"]}
 
     def lines(self) -> Sequence[dict[str, Any]]:
         """All lines of the file of verdicts."""
@@ -194,5 +189,5 @@ def wait_for(holds: Callable[[], bool], what: str) -> None:
 
 def told(verdict: Mapping[str, Any]) -> dict[str, Any]:
     """A verdict without what only a scorer says of it: when and how often it was judged, and copies that came."""
-    own = ("revision", "final", "duplicates", "close", "judged", "backfill")
+    own = ("revision", "final", "duplicates", "close", "judged", "backfill", "withdrawn")
     return {name: value for name, value in verdict.items() if name not in own}

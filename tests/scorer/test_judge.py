@@ -216,7 +216,7 @@ def test_a_run_that_was_withdrawn_and_comes_back_goes_on_with_its_revisions() ->
     other = tool("u", 10, 15, trace_id=OTHER_TRACE, conversation="c" * 32)
     scoring.take([other])
     scoring.judge_all()
-    assert [("c" * 32, 1), (TRACE, 1), ("c" * 32, 2)] == revisions(scoring)
+    assert [("c" * 32, 1), (TRACE, 1), ("c" * 32, 3)] == revisions(scoring)  # 2 said that it was withdrawn
 
 
 def test_a_run_that_goes_on_is_judged_so_often_and_final_once_its_root_ended() -> None:

@@ -37,6 +37,9 @@ class OnDisk:
     def __init__(self, folder: Path, owned: Policy) -> None:
         self.folder, self.policy = folder, owned
         self.clock = Clock()
+        self.told: dict[str, JudgedRun] = {}
+        """The last that a sink was told of each run."""
+        self.revisions: set[tuple[str, int]] = set()
         self.begin()
 
     def begin(self) -> None:
@@ -68,17 +71,30 @@ class OnDisk:
                 self.begin()
             elif chance.random() < 0.7:
                 self.judge.settle_due()
+                self.tell()
         while list(self.store.pending()):
             self.clock.pass_s(30)
             self.judge.settle_due()
+        self.tell()
+
+    def tell(self) -> None:
+        """Tells the sink what is new; no revision comes twice."""
+        for position, run in self.store.outbox("sink", 10_000):
+            revision = (run.run_id, run.verdict.revision)
+            assert revision not in self.revisions
+            self.revisions.add(revision)
+            self.told[run.run_id] = run
+            self.store.sent("sink", position)
 
     def runs(self) -> list[JudgedRun]:
         """All runs, by id."""
         return sorted(self.store.runs(limit=10_000), key=lambda run: run.run_id)
 
     def check(self, items: list[Span] | list[SpanFacts]) -> None:
-        """The runs are replay's, each once, and the totals are theirs, in memory and on disk."""
+        """The runs are replay's, each once, and the totals are theirs, in memory and on disk; so sinks were told."""
         runs = self.runs()
+        standing = {run_id: run.verdict.revision for run_id, run in self.told.items() if not run.withdrawn}
+        assert standing == {run.run_id: run.verdict.revision for run in runs}
         assert replayed(items, self.policy) == [plain(run.verdict) for run in runs]
         assert pytest.approx(self.totals.recount(runs)) == self.totals.net()
         self.store.close()
@@ -113,6 +129,7 @@ def test_a_late_span_of_an_evicted_group_begins_anew(tmp_path: Path) -> None:
     scoring.deliver(spans, Delivery(seed=3, most_copies=1, request=10_000))
     scoring.store.evict(before_ns=scoring.clock() + 1, max_bytes=2**40)
     assert [] == scoring.runs()
+    scoring.revisions.clear()  # nothing knows of them any more
     scoring.deliver(spans, Delivery(seed=3, most_copies=1, request=10_000))
     assert replayed(spans, POLICY) == [plain(run.verdict) for run in scoring.runs()]
     assert (0, 0) == (scoring.judge.failures, scoring.judge.open_groups())

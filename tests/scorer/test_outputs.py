@@ -213,7 +213,8 @@ def test_a_line_reads_back_as_the_verdict(run: JudgedRun) -> None:
     assert (1, b"\n") == (line.count(b"\n"), line[-1:])
     assert run.verdict == msgspec.json.decode(line, type=Verdict)
     plain = json.loads(msgspec.json.encode(run.verdict))
-    assert {**plain, "close": run.close, "judged": run.judged_ns, "backfill": run.backfill} == json.loads(line)
+    told = {"close": run.close, "judged": run.judged_ns, "backfill": run.backfill, "withdrawn": run.withdrawn}
+    assert plain | told == json.loads(line)
 
 
 def test_verdicts_are_added_to_what_is_there(tmp_path: Path) -> None:
@@ -382,6 +383,18 @@ def test_only_what_was_shown_has_a_score(receiver: Receiver, outcome: RunOutcome
     events(receiver).send([judged(outcome=outcome)])
     scores = {"clean": 1.0, "loop": 0.0, "duplicate_write": 0.0, "indeterminate_write": 0.0, "budget_exceeded": 0.0}
     assert scores.get(outcome.value) == values(receiver.logs[0].attributes).get("gen_ai.evaluation.score.value")
+
+
+def test_an_event_says_that_a_run_is_none_any_more(receiver: Receiver) -> None:
+    """It bears no score, whatever the run was taken for, and is no warning."""
+    loop = judged("r", outcome=RunOutcome.LOOP)
+    events(receiver).send([msgspec.structs.replace(loop, withdrawn=True)])
+    (record,) = receiver.logs
+    found = values(record.attributes)
+    assert ("withdrawn", "r") == (found["gen_ai.evaluation.score.label"], found["loopguard.run.id"])
+    assert "gen_ai.evaluation.score.value" not in found
+    assert "its spans are part of another" in found["gen_ai.evaluation.explanation"]
+    assert "INFO" == record.severity_text
 
 
 @pytest.mark.parametrize(

@@ -383,18 +383,43 @@ def test_a_run_whose_copies_are_counted_is_not_sent_again(store: Store) -> None:
     assert [again.group] == [group.group for group in store.groups_with(again.names)]
 
 
-def test_a_revision_comes_again_and_what_is_withdrawn_does_not(store: Store) -> None:
-    """A sink gets the newest revision of a run, once; also after the last one was gone and the store opened again."""
+def test_a_revision_comes_again_and_so_does_what_is_withdrawn(store: Store) -> None:
+    """A sink gets the newest revision of a run, once, and is told that a run is none any more, under the next one."""
     first = settled(store, (), "a", "b", "c")
     store.settle(first).result()
     store.sent("file", store.outbox("file", 9)[-1][0])
     more = {"merged": (first.group,), "runs": (judged("a", revision=2),), "withdrawn": ("b",)}
     second = settled(store, (), **more)
     store.settle(second).result()
-    assert [("a", 2)] == [(run.run_id, run.verdict.revision) for _, run in store.outbox("file", 9)]
-    assert ["c", "a"] == [run.run_id for _, run in store.outbox("new", 9)]
+    told = [(run.run_id, run.verdict.revision, run.withdrawn) for _, run in store.outbox("file", 9)]
+    assert [("b", 2, True), ("a", 2, False)] == told
+    assert ["c", "b", "a"] == [run.run_id for _, run in store.outbox("new", 9)]
+    assert (2, 3) == (store.backlog("file"), store.backlog("new"))
+    assert [None, ["a", "c"]] == [store.run("b"), sorted(run.run_id for run in store.runs())]
     store.sent("file", store.outbox("file", 9)[-1][0])
-    store.settle(settled(store, (), merged=(second.group,), withdrawn=("a", "c"))).result()
+    third = settled(store, (), merged=(second.group,), withdrawn=("a", "c"))
+    store.settle(third).result()
+    assert [("a", 3), ("c", 2)] == [(run.run_id, run.verdict.revision) for _, run in store.outbox("file", 9)]
+    back = settled(store, (), merged=(third.group,), runs=(judged("a", revision=4),))
+    store.settle(back).result()
+    told = [(run.run_id, run.verdict.revision, run.withdrawn) for _, run in store.outbox("file", 9)]
+    assert [("c", 2, True), ("a", 4, False)] == told
+
+
+def test_what_was_withdrawn_long_ago_is_not_kept(store: Store) -> None:
+    """It goes with age, as runs do, and for want of room before any of them."""
+    first = settled(store, (), "a", "b", "c")
+    store.settle(first).result()
+    second = settled(store, (), names=("r:a",), merged=(first.group,), withdrawn=("b",), judged_ns=10)
+    store.settle(second).result()
+    assert ["b"] == [run.run_id for _, run in store.outbox("new", 9) if run.withdrawn]
+    assert {"age": 0, "size": 0} == store.evict(before_ns=10, max_bytes=10**9)
+    assert 3 == store.backlog("new")
+    store.settle(settled(store, (), merged=(second.group,), withdrawn=("c",), judged_ns=20)).result()
+    store.evict(before_ns=20, max_bytes=10**9)
+    assert ["a", "c"] == [run.run_id for _, run in store.outbox("new", 9)]
+    store.evict(before_ns=0, max_bytes=0)
+    assert 0 == store.backlog("new")
 
 
 # --- opening again ----------------------------------------------------------------------------------------

@@ -523,7 +523,8 @@ def test_a_newer_format_is_refused(filled: Path) -> None:
     _tell(filled, "PRAGMA user_version = 99")
     content = (filled / DATABASE).read_bytes()
     said = complaint(filled)
-    assert "has format 99 of a newer otel-loopguard, this one knows up to 1: install the newer version again" in said
+    knows = f"has format 99 of a newer otel-loopguard, this one knows up to {schema.VERSION}"
+    assert f"{knows}: install the newer version again" in said
     assert content == (filled / DATABASE).read_bytes()
 
 
@@ -538,12 +539,25 @@ def test_an_older_format_is_migrated(filled: Path, monkeypatch: pytest.MonkeyPat
     _tell(filled, "ALTER TABLE pending RENAME COLUMN spans TO span_count")
     _tell(filled, "PRAGMA user_version = 0")
     said = complaint(filled)
-    assert "has format 0, from which no way leads to 1" in said
+    assert f"has format 0, from which no way leads to {schema.VERSION}" in said
     monkeypatch.setitem(schema.MIGRATIONS, 0, "ALTER TABLE pending RENAME COLUMN span_count TO spans")
     store = Store(filled)
     assert [3] * 250 == [one.spans for one in store.pending()]
     store.close()
     monkeypatch.delitem(schema.MIGRATIONS, 0)
+    Store(filled).close()
+
+
+def test_the_first_format_is_migrated(filled: Path) -> None:
+    """It had no place for runs that are withdrawn."""
+    _tell(filled, "DROP TABLE withdrawn")
+    _tell(filled, "PRAGMA user_version = 1")
+    store = Store(filled)
+    first = settled(store, (), "of the first format")
+    store.settle(first).result()
+    store.settle(settled(store, (), names=("r:x",), merged=(first.group,), withdrawn=("of the first format",))).result()
+    assert [True] == [run.withdrawn for _, run in store.outbox("new", 999) if run.run_id == "of the first format"]
+    store.close()
     Store(filled).close()
 
 

@@ -36,6 +36,7 @@ class Model(RuleBasedStateMachine):
         self.highest = 0
         self.runs: dict[str, tuple[int, JudgedRun]] = {}
         self.totals: dict[Series, float] = {}
+        self.withdrawn: dict[str, int] = {}
         self.unsent: list[str] = []
         self.time = 0
 
@@ -120,9 +121,12 @@ class Model(RuleBasedStateMachine):
         self.runs = {run_id: (group if g in merged else g, run) for run_id, (g, run) in self.runs.items()}
         for run_id in withdrawn:
             del self.runs[run_id]
+            self.withdrawn[run_id] = self.time
         for run in runs:
             self.runs[run.run_id] = (group, run)
-        self.unsent = [run_id for run_id in self.unsent if run_id in self.runs and run_id not in run_ids] + run_ids
+            self.withdrawn.pop(run.run_id, None)
+        news = [*withdrawn, *run_ids]
+        self.unsent = [run_id for run_id in self.unsent if run_id not in news] + news
         self.groups[group] = (self.time, names, repr(names).encode())
         for series, value in totals.items():
             self.totals[series] = self.totals.get(series, 0) + value * repeats
@@ -136,25 +140,28 @@ class Model(RuleBasedStateMachine):
         gone = {run_id for run_id, (group, _) in self.runs.items() if group in old}
         counts = self.store.evict(before_ns=self.time - age, max_bytes=2**40)
         assert {"age": len(gone), "size": 0} == counts
-        self._forget(old, gone)
+        self._forget(old, gone | {run_id for run_id, at in self.withdrawn.items() if at < self.time - age})
 
     @rule()
     def evict_all(self) -> None:
         """No room for any judged group."""
         counts = self.store.evict(before_ns=0, max_bytes=0)
         assert {"age": 0, "size": len(self.runs)} == counts
-        self._forget(set(self.groups), set(self.runs))
+        self._forget(set(self.groups), set(self.runs) | set(self.withdrawn))
 
     def _forget(self, groups: set[int], runs: set[str]) -> None:
         self.groups = {number: group for number, group in self.groups.items() if number not in groups}
         self.runs = {run_id: run for run_id, run in self.runs.items() if run_id not in runs}
+        self.withdrawn = {run_id: at for run_id, at in self.withdrawn.items() if run_id not in runs}
         self.unsent = [run_id for run_id in self.unsent if run_id not in runs]
 
     @rule(limit=st.integers(1, 3))
     def send(self, limit: int) -> None:
         """A sink takes some runs."""
         out = self.store.outbox("sink", limit)
-        assert self.unsent[:limit] == [run.run_id for _, run in out]
+        told = [(run.run_id, run.withdrawn) for _, run in out]
+        assert [(run_id, run_id in self.withdrawn) for run_id in self.unsent[:limit]] == told
+        assert len(self.unsent) == self.store.backlog("sink")
         if out:
             self.store.sent("sink", out[-1][0])
             self.unsent = self.unsent[limit:]
