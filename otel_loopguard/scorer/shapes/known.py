@@ -19,7 +19,7 @@ from otel_loopguard.scorer.shapes.learning import Teacher, learned
 from otel_loopguard.scorer.shapes.shape import Origin, Shape, plain_row
 
 MAX_SHAPES: Final = 512
-"""Shapes that are kept; past this all are forgotten. One takes some 15 KiB."""
+"""Shapes that are kept; past this all are forgotten. One takes some 10 KiB."""
 MAX_ALIKE: Final = 8
 """Shapes of spans of one length in one scope."""
 MAX_SPAN_BYTES: Final = 4096

@@ -1,8 +1,8 @@
 """Learns the shape of a span that was read.
 
 Invariants: the reader of facts decides, and nothing else: it is asked what each slot does, and one that does not go
-into one field as it is becomes a constant. Nothing is learned of a span that holds content, and no value is kept that
-nothing is read from.
+into one field as it is becomes a constant. Nothing is learned of a span that holds content, and no value is kept of an
+attribute whose namespace nothing is read from.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from otel_loopguard.files import otlp_wire
 from otel_loopguard.files.sources import DamagedError
 from otel_loopguard.model import Role, Span, SpanFacts
 from otel_loopguard.scorer.shapes import slots
-from otel_loopguard.scorer.shapes.shape import CALL, FIELDS, Origin, Shape, gaps_of
+from otel_loopguard.scorer.shapes.shape import CALL, FIELDS, Origin, Shape, form_of
 from otel_loopguard.scorer.shapes.slots import PLACES, TEXT, WHOLE, Slot, Unlike
 
 _DIGESTS: Final = frozenset(
@@ -143,7 +143,7 @@ class _Learning:
         shape = Shape(
             number,
             self._pattern([*[slot for _, slot in found], *self._unread]),
-            gaps_of(self._facts, dict(found)),
+            form_of(self._facts, dict(found)),
             _ordered(found, skipped=len(places)),
             parent=self._facts.parent_id is not None,
         )

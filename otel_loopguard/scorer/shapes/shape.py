@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from binascii import hexlify
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from struct import Struct
 from typing import Final, NamedTuple
@@ -18,8 +18,6 @@ from otel_loopguard.model import CallFacts, SpanFacts
 from otel_loopguard.scorer.records import Row
 from otel_loopguard.scorer.shapes.slots import STR_16, STR_32, UINT_64, Slot
 
-MAX_ORIGINS: Final = 256
-"""Resources whose facts one shape keeps at hand."""
 CALL: Final = "call."
 """Before the names of the fields of `CallFacts`."""
 FIELDS: Final = tuple(
@@ -45,24 +43,31 @@ class Origin(NamedTuple):
 
 
 class Shape:
-    """What spans of one shape have in common."""
+    """What spans of one shape have in common.
 
-    __slots__ = ("_formats", "_gaps", "_joins", "_match", "_number", "_order", "_parent", "_turns", "pattern")
+    Args:
+        number: of the shape; no other has it.
+        pattern: its groups are the slots, ids and times first.
+        form: of the facts, with gaps (`form_of`).
+        slots: group from 0, field, and slot of what is in the form after the resource, in its order.
+        parent: whether its spans have one.
+    """
+
+    __slots__ = ("_form", "_joins", "_match", "_number", "_order", "_parent", "_turns", "pattern")
 
     def __init__(
         self,
         number: int,
         pattern: re.Pattern[bytes],
-        gaps: Callable[[Origin], bytes],
+        form: bytes,
         slots: Sequence[tuple[int, str, Slot]],
         *,
         parent: bool,
     ) -> None:
-        """`slots`: group from 0, field, and slot of what goes into the row after the five places, in its order."""
         self._number = number
         self.pattern: Final = pattern
         self._match = pattern.fullmatch
-        self._gaps, self._formats = gaps, dict[Origin, bytes]()
+        self._form = form
         self._parent = parent
         # A getter of two at least gives a tuple; the first group is there for that alone.
         self._order = itemgetter(0, 0, *[group for group, _, _ in slots])
@@ -79,11 +84,6 @@ class Shape:
         if found is None:
             return None
         groups = found.groups()
-        form = self._formats.get(origin)
-        if form is None:
-            if len(self._formats) >= MAX_ORIGINS:
-                self._formats.clear()
-            form = self._formats[origin] = self._gaps(origin)
         values = self._order(groups)[2:]
         if self._turns:
             turned = list(values)
@@ -93,34 +93,30 @@ class Shape:
         trace = hexlify(groups[0])
         if self._parent:
             _, own, parent, began, ended = groups[:5]
-            facts = form % (trace, hexlify(own), hexlify(parent), began[::-1], ended[::-1], *values)
+            facts = self._form % (trace, hexlify(own), hexlify(parent), began[::-1], ended[::-1], *origin, *values)
         else:
             _, own, began, ended = groups[:4]
-            facts = form % (trace, hexlify(own), began[::-1], ended[::-1], *values)
+            facts = self._form % (trace, hexlify(own), began[::-1], ended[::-1], *origin, *values)
         return Row(trace.decode(), facts, not self._parent, (self._number, self._joins(groups)[2:]))
 
 
-def gaps_of(facts: SpanFacts, slots: Mapping[str, Slot]) -> Callable[[Origin], bytes]:
-    """Returns what makes a format of some facts, for an origin: with a gap for each slot.
+def form_of(facts: SpanFacts, slots: Mapping[str, Slot]) -> bytes:
+    """Returns a format of some facts: with a gap for each slot, and for what the resource says.
 
     Args:
         facts: of a call.
         slots: by the field that they go into.
     """
     said = {name: _literal(_encode(_field(facts, name))) for name in FIELDS}
+    said.update(dict.fromkeys(Origin._fields, b"%b"))
     # What is turned and has no header of its own comes whole.
     said.update({name: _literal(slot.header) + b"%b" for name, slot in slots.items()})
-
-    def gaps(origin: Origin) -> bytes:
-        all_said = said | {name: _literal(value) for name, value in origin._asdict().items()}
-        pieces = [_head(len(SpanFacts.__struct_fields__))]
-        for name in FIELDS:
-            if name == _FIRST_OF_CALL:
-                pieces.append(_head(len(CallFacts.__struct_fields__)))
-            pieces.append(all_said[name])
-        return b"".join(pieces)
-
-    return gaps
+    pieces = [_head(len(SpanFacts.__struct_fields__))]
+    for name in FIELDS:
+        if name == _FIRST_OF_CALL:
+            pieces.append(_head(len(CallFacts.__struct_fields__)))
+        pieces.append(said[name])
+    return b"".join(pieces)
 
 
 def _field(facts: SpanFacts, name: str) -> object:
