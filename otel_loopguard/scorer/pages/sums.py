@@ -18,6 +18,8 @@ from otel_loopguard.scorer.pages.addresses import Query, list_path
 from otel_loopguard.scorer.records import JudgedRun
 from otel_loopguard.words import lint_advice, lint_sentence
 
+MAX_ROWS: Final = 1000
+"""Rows of one table: names come from outside, and one run may call as many tools as it likes."""
 SUMMED_RUNS: Final = 5000
 """Newest runs that are added up at most: reading them takes some tenths of a second."""
 
@@ -86,6 +88,8 @@ class SumsPage(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there are older ones that were not."""
     tools: tuple[ToolRow, ...] = ()
     releases: tuple[ReleaseRow, ...] = ()
+    left_out: int = 0
+    """Tools or releases past `MAX_ROWS`, the last in the order of the table."""
     unused: tuple[str, ...] = ()
     """Tools that the policy declares and no run called."""
     lint: tuple[LintRow, ...] = ()
@@ -140,10 +144,12 @@ def tools_page(runs: Iterable[JudgedRun], query: Query, policy: Policy, *, more:
         for tool in {one.tool for one in run.verdict.findings if one.severity is Severity.LOOP}:
             sums[tool].stuck += 1
             sums[tool].waste(run)
+    ordered = sorted(sums.items(), key=lambda item: (-item[1].stuck, -item[1].calls, item[0]))
     return SumsPage(
         filters=query.given,
         runs=number,
         more=more,
+        left_out=max(0, len(ordered) - MAX_ROWS),
         tools=tuple(
             ToolRow(
                 tool=tool,
@@ -158,10 +164,10 @@ def tools_page(runs: Iterable[JudgedRun], query: Query, policy: Policy, *, more:
                 wasted_ms=round(one.wasted_ms, 3),
                 wasted_tokens=one.wasted_tokens,
             )
-            for tool, one in sorted(sums.items(), key=lambda item: (-item[1].stuck, -item[1].calls, item[0]))
+            for tool, one in ordered[:MAX_ROWS]
         ),
         unused=unused_tools(policy, sums),
-        lint=tuple([_lint_row(one, query) for one in judge_evidence(summed(evidence), policy)]),
+        lint=tuple([_lint_row(one, query) for one in judge_evidence(summed(evidence), policy)[:MAX_ROWS]]),
     )
 
 
@@ -200,10 +206,12 @@ def releases_page(runs: Iterable[JudgedRun], query: Query, *, more: bool) -> Sum
         one.count(verdict.outcome)
         one.last_ns = max(one.last_ns, run.judged_ns)
         one.waste(run)
+    ordered = sorted(sums.items(), key=lambda item: -item[1].last_ns)
     return SumsPage(
         filters=query.given,
         runs=number,
         more=more,
+        left_out=max(0, len(ordered) - MAX_ROWS),
         releases=tuple(
             ReleaseRow(
                 service=service,
@@ -219,7 +227,7 @@ def releases_page(runs: Iterable[JudgedRun], query: Query, *, more: bool) -> Sum
                 wasted_tokens=one.wasted_tokens,
                 last_judged_ns=one.last_ns,
             )
-            for (service, release), one in sorted(sums.items(), key=lambda item: -item[1].last_ns)
+            for (service, release), one in ordered[:MAX_ROWS]
         ),
     )
 

@@ -347,6 +347,22 @@ def test_releases_add_up() -> None:
     assert (6, True) == (page.runs, page.more)
 
 
+def test_tables_of_names_from_outside_are_bounded() -> None:
+    """One run may name any number of tools; those that are left out are counted, the rest is as it was."""
+    source = demo_source()
+    run = msgspec.structs.replace(_runs(source)[0], tools={f"tool{number}": number + 1 for number in range(3000)})
+    page = tools_page([run], NO_QUERY, source.policy, more=False)
+    found = {finding.tool for finding in run.verdict.findings}
+    assert (1000, 2000 + len(found)) == (len(page.tools), page.left_out)
+    assert "tool2999" in {row.tool for row in page.tools}
+    named = [
+        msgspec.structs.replace(run, verdict=msgspec.structs.replace(run.verdict, release=str(number)))
+        for number in range(1001)
+    ]
+    releases = releases_page(named, NO_QUERY, more=False)
+    assert (1000, 1) == (len(releases.releases), releases.left_out)
+
+
 def test_health_says_what_to_do() -> None:
     """Each thing that is not well has a notice; a scorer that is well has none."""
     policy = demo_source().policy
