@@ -98,8 +98,6 @@ class FactsReader:
         """Names that pass as they are, by kind; those that do not are digested anew each time."""
         self._origin: tuple[Mapping[str, Value] | None, _Resource] = (None, _Resource(None, None, None))
         """The last resource; no more are kept, as nothing bounds what its sender writes into one."""
-        self._digested: dict[tuple[str, Effect | None, str], CallFacts] = {}
-        """What all calls of a tool have in common whose content was taken off, by tool, effect told and key."""
         self._conversation: tuple[Digester | None, str, str] = (None, "", "")
         """The last one and its digest: the spans of a trace come together, and to digest it takes 1 µs."""
 
@@ -164,8 +162,6 @@ class FactsReader:
                 sampled=_is_sampled(span.trace_state) if span.trace_state else False,
                 dropped_attributes=span.dropped_attributes > 0,
             )
-        if is_call:
-            return self._own_call(span, reading, own, digester)
         return SpanFacts(
             trace_id=span.trace_id,
             span_id=span.span_id,
@@ -187,6 +183,7 @@ class FactsReader:
             producer=own.producer,
             sequence=own.sequence,
             started=own.started,
+            call=self._call(span, reading, own, digester) if is_call else None,
             chat=self._chat(reading.chat, own, digester),
             decision=reading.decision,
             termination=own.termination or reading.termination,
@@ -203,100 +200,12 @@ class FactsReader:
         made = self._resource(resource, self._digester_for(""))
         return made.service, made.release, made.host
 
-    def _own_call(self, span: Span, reading: Reading, own: OwnAttributes, digester: Digester) -> SpanFacts:
-        """A call that a producer of ours has seen.
-
-        The names that most of them have are 15, and the others are put in afterwards: one call with more names than
-        that takes CPython 0.5 to 1 µs longer.
-        """
-        resource = self._resource(span.resource, digester)
-        facts = SpanFacts(
-            trace_id=span.trace_id,
-            span_id=span.span_id,
-            parent_id=span.parent_id,
-            start_ns=span.start_ns,
-            end_ns=span.end_ns,
-            role=_TOOL,
-            dialect=reading.dialect,
-            service=resource.service,
-            agent=self._name(own.agent_id or reading.agent, digester),
-            run_id=own.run_id,
-            conversation=self._conversation_of(reading.conversation, digester) if reading.conversation else None,
-            producer=own.producer,
-            sequence=own.sequence,
-            started=own.started,
-            call=self._call(span, reading, own, digester),
-        )
-        turn = own.turn_id or reading.turn
-        return msgspec.structs.replace(
-            facts,
-            links=tuple(span.links),
-            release=resource.release,
-            host=resource.host,
-            layer=reading.layer,
-            turn=self._name(turn, digester) if turn else None,
-            chat=None if reading.chat is None else self._chat(reading.chat, own, digester),
-            decision=reading.decision,
-            termination=own.termination or reading.termination,
-            final_answer=reading.final_answer if own.terminal_response is None else own.terminal_response,
-            run_calls=own.run_calls,
-            failed=reading.outcome is _ERROR,
-            sampled=_is_sampled(span.trace_state) if span.trace_state else False,
-            dropped_attributes=span.dropped_attributes > 0,
-            bad_attributes=own.malformed,
-        )
-
     def _call(self, span: Span, reading: Reading, own: OwnAttributes, digester: Digester) -> CallFacts:
         outcome = _DENIED if reading.denied else reading.outcome
         if outcome is _OUTCOME_UNKNOWN and span.end_ns is not None:
             outcome = _OK
-        if (
-            own.present
-            and outcome is not _ERROR
-            and not self._sketches
-            and reading.arguments.unknown is not None
-            and reading.result.unknown is not None
-        ):
-            return self._call_without_content(reading, outcome, own, digester)
         facts = self._digest(reading, outcome, digester, self._identity(span) if self._policy.identity else None)
         return own.over(facts) if own.present else facts
-
-    def _call_without_content(
-        self, reading: Reading, outcome: Outcome, own: OwnAttributes, digester: Digester
-    ) -> CallFacts:
-        """What `_digest` and `over` come to where there is nothing to digest and nothing failed."""
-        tool = reading.tool or ""
-        told = None if reading.effect is None else _EFFECTS.get(reading.effect)
-        same = self._digested.get((tool, told, digester.key_id))
-        if same is None:
-            contract = self._policy.contract(tool)
-            checked = self._name(tool, digester, _TOOL_NAME) or ""
-            same = CallFacts(
-                tool=checked,
-                effect=told if contract.effect is _EFFECT_UNKNOWN and told is not None else contract.effect,
-                pattern=contract.pattern,
-                contract=contract.digest8,
-                key_id=digester.key_id,
-                policy=self._policy.label,
-            )
-            if checked is tool:  # another name's digest is of one key scope
-                if len(self._digested) >= MAX_CACHED_NAMES:
-                    self._digested.clear()
-                self._digested[tool, told, digester.key_id] = same
-        fields: dict[str, Value] = {
-            "call_unknown": reading.arguments.unknown,
-            "result_unknown": reading.result.unknown,
-            "outcome": outcome,
-        }
-        if reading.call_id is not None:
-            fields["call_id"] = checked_name(reading.call_id, digester, kind=_CALL_ID)
-        if reading.error_type is not None:
-            fields["error_type"] = self._name(reading.error_type, digester, _ERROR_TYPE)
-        if outcome is _DENIED:
-            fields["denied_by"] = DeniedBy.OTHER
-        if own.call:
-            fields.update(own.changes())
-        return msgspec.structs.replace(same, **fields)
 
     def _conversation_of(self, text: str, digester: Digester) -> str:
         last, known, digest = self._conversation

@@ -119,14 +119,10 @@ def items(
         resource, _ = reader.attributes(_parsed(parse_resource, resource_bytes).attributes)
         for scope_bytes, spans in scopes:
             name = _parsed(parse_scope, scope_bytes).name
-            if recognise is None:
-                for start, end in spans:
-                    reader.span(message[start:end], name, resource)
-                continue
-            recogniser = recognise(name, resource)
-            sizes, known = recogniser.sizes, recogniser.known
+            recogniser = None if recognise is None else recognise(name, resource)
+            sizes = () if recogniser is None else recogniser.sizes
             for start, end in spans:
-                if end - start not in sizes or not known(message, start, end):
+                if recogniser is None or end - start not in sizes or not recogniser.known(message, start, end):
                     reader.span(message[start:end], name, resource, recogniser)
     return reader.items
 
