@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,6 +140,27 @@ def test_readers_that_relieve_each_other_do_not_let_the_log_grow(store: Store, t
         for reader in readers:
             reader.join()
     assert schema.LOG_BYTES < largest < 3 * schema.LOG_BYTES
+
+
+def test_nobody_begins_to_read_while_the_log_is_emptied(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes then waits until it is done: a row of readers could keep it from ever being so."""
+    done = threading.Event()
+    waited = []
+
+    def read() -> None:
+        store.totals()
+        done.set()
+
+    reader = threading.Thread(target=read)
+
+    def empty(_: sqlite3.Connection) -> None:
+        reader.start()
+        waited.append(not done.wait(0.3))
+
+    monkeypatch.setattr("otel_loopguard.scorer.store.empty_log", empty)
+    store.evict(before_ns=0, max_bytes=_FOREVER)
+    reader.join(30)
+    assert ([True], True) == (waited, done.is_set())
 
 
 def test_a_long_reader_does_not_hold_up_every_commit(store: Store, tmp_path: Path) -> None:
