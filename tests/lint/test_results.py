@@ -182,6 +182,13 @@ def test_tools_of_which_the_owner_has_said_what_moves(tool: dict[str, Any]) -> N
     )
 
 
+def test_answers_that_read_like_errors_are_no_repeats() -> None:
+    """Whether the call failed or only its answer says so: what differs in an error is its clock or its id."""
+    answers = [f"Error: no connection, request {n}" for n in range(20)]
+    assert [] == lints_of(calls_of(answers), READ)
+    assert NEVER == lints_of(calls_of([f"Order 12 is late, request {n}" for n in range(20)]), READ)
+
+
 @pytest.mark.parametrize("changes", [{"error": True}, {"denied": True}, {"dispatched": False}])
 def test_failures_and_refusals_are_no_repeats(changes: dict[str, Any]) -> None:
     """Their results say nothing."""
